@@ -9,7 +9,7 @@ from support.storage.checkpoints import JOB, CheckpointedJob
 from support.storage.stores import ManualClock
 
 from sparkstate import errors
-from sparkstate.checkpoint import carry_out, decide_restore
+from sparkstate.checkpoint import Downloader, carry_out, decide_restore, operator_parts
 from sparkstate.checkpoint import metadata as codec
 from sparkstate.log import LineageLog, open_lineage
 from sparkstate.log.lineage import find
@@ -87,7 +87,9 @@ def test_a_damaged_metadata_blocks_the_restore_and_nothing_is_lost(job, damage, 
 )
 def test_a_metadata_of_a_later_version_blocks_the_restore_and_is_no_damage(job, monkeypatch):
     with monkeypatch.context() as later:
-        later.setattr(codec, "FORMAT_VERSION", 10)  # one without large source files has the one before
+        later.setattr(
+            codec, "FORMAT_VERSION", 11
+        )  # one without operator state and large source files is two below
         job.checkpoint(3)
         job.restore()
     before = job.objects()
@@ -117,6 +119,46 @@ def test_a_damaged_state_file_is_noticed_before_anything_is_restored_from_it(job
     job.root.delete([key])
     job.root.put_if_absent(key, whole)
     assert {name: file.stat().st_size for name, file in job.restore().items()}["3.sst"] == 400
+
+
+class JobWithOperatorState(Job):
+    """Its checkpoints have the operator state of two slots."""
+
+    def parts(self, number):
+        elements = tuple(bytes([0, number, at]) for at in range(40))
+        state = operator_parts.StoredState(
+            uid="op", name="buffer", mode="split", value_type="LONG", values=elements
+        )
+        return tuple(operator_parts.OperatorPart(slot=slot, slots=2, states=(state,)) for slot in range(2))
+
+    def read(self, metadata):
+        downloader = Downloader(self.lineage.store)
+        try:
+            return operator_parts.read(downloader, metadata.operator_state, self.lineage.store.url)
+        finally:
+            downloader.close()
+
+
+@pytest.mark.fault(
+    broken="the operator state of a slot in the newest checkpoint: {damage}",
+    when="before a restore",
+    expected="CorruptData with the file's name and what to do; the checkpoint before restores; put back, all does",
+)
+@pytest.mark.parametrize(("damage", "change"), [*DAMAGES, MISSING])
+def test_damaged_operator_state_is_noticed_and_named(root, tmp_path, damage, change):
+    job = JobWithOperatorState(root, tmp_path)
+    older, newest = (done.metadata for done in job.completed.completed())
+    path = newest.operator_state[1].path
+    key = f"{job.lineage.id}/{path}"
+    whole = job.root.get(key)
+    job.change(key, change)
+    with pytest.raises(errors.CorruptData, match=rf"{path}.*keep the") as refused:
+        job.read(newest)
+    assert "restoreFrom" in str(refused.value)
+    assert job.read(older) == list(job.parts(1))
+    job.root.delete([key])
+    job.root.put_if_absent(key, whole)
+    assert job.read(newest) == list(job.parts(2))
 
 
 @pytest.mark.fault(

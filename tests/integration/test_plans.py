@@ -184,13 +184,13 @@ REFUSED: dict[str, tuple[Declare, str]] = {
     ),
     "a function of one input on two": (
         lambda p: connected(p).process(Nothing(), uid="u", output_schema="k string"),
-        "is not a KeyedCoProcessFunction object; a function with one input runs on sparkstate.keyed(…) without",
+        "is not a KeyedCoProcessFunction object; it runs on one keyed stream",
     ),
     "a function of two inputs on one": (
         lambda p: sparkstate.keyed(files(p), "k").process(
             sparkstate.KeyedCoProcessFunction(), uid="u", output_schema="k string"
         ),
-        "a function with two inputs runs on sparkstate.keyed(a, …).connect",
+        "is not a KeyedProcessFunction or KeyedBatchFunction object; it runs on two keyed streams",
     ),
     "one tag for the late rows of two inputs": (
         lambda p: connected(p).process(
@@ -215,7 +215,7 @@ REFUSED: dict[str, tuple[Declare, str]] = {
     "a sum of the key": (lambda p: sparkstate.keyed(files(p), "k").sum("k", uid="u"), "is a key column"),
     "a sum of nothing": (
         lambda p: sparkstate.keyed(files(p), "k").sum(9, uid="u"),
-        "there is no such column; the columns are ['k', 'v', 'at'], from 0",
+        "there is no such column; the columns are ['k', 'v', 'at', 'n'], from 0",
     ),
     "a reduce of maps": (
         lambda p: sparkstate.keyed(files(p).selectExpr("k", "map(k, v) m"), "k").reduce(max, uid="u"),

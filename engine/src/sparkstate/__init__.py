@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from sparkstate.batches.functions import KeyedBatchFunction, RowError
+    from sparkstate.checkpointed import CheckpointedFunction, CheckpointListener
     from sparkstate.functions import (
         AggregateFunction,
         KeyedCoProcessFunction,
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 _HOMES = {
     "AggregateFunction": "sparkstate.functions",
     "AggregatingStateDescriptor": "sparkstate.state.descriptors",
+    "CheckpointListener": "sparkstate.checkpointed",
+    "CheckpointedFunction": "sparkstate.checkpointed",
     "EmbeddedRocksDBStateBackend": "sparkstate.state_backend",
     "FileSink": "sparkstate.sinks.file_sink",
     "FilterFunction": "sparkstate.keyed_functions.per_record",
@@ -68,6 +71,8 @@ _HOMES = {
 __all__ = [
     "AggregateFunction",
     "AggregatingStateDescriptor",
+    "CheckpointListener",
+    "CheckpointedFunction",
     "EmbeddedRocksDBStateBackend",
     "FileSink",
     "FilterFunction",

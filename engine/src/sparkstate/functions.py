@@ -13,7 +13,8 @@ due timer; the current key is set for it. It yields its output::
             yield ctx.get_current_key(), seen
 
 Only state survives a failure. Attributes of the function object are shared by all keys of a slot, and also by
-several attempts at the same epoch, so they must not hold anything that depends on the records seen.
+several attempts at the same epoch, so they must not hold anything that depends on the records seen. A function that
+needs such variables is a ``checkpointed.CheckpointedFunction`` too.
 
 The author writes ``AggregateFunction`` and ``ReduceFunction`` too. This module offers them; ``state.folding`` has their
 code, because descriptors hold them.
@@ -279,10 +280,14 @@ class KeyedFunction:
     """The user's code on a keyed stream, whatever it is called with. An author extends a kind of it:
     ``KeyedProcessFunction`` or ``KeyedBatchFunction``."""
 
-    inputs: ClassVar[int] = 1
-    """How many streams it is called with the rows of."""
+    inputs: ClassVar[str] = "one keyed stream"
+    """The streams that it runs on."""
     undo_refusal: ClassVar[str] = ""
     """Why the changes of one record cannot be undone, as ``on_error="side-output"`` asks; empty: they can."""
+
+    def finish(self) -> Iterable[Any] | None:
+        """Called once when a bounded input has ended, and at a drain, after the last timer. Yields what is left to put
+        out; there is no key, so keyed state and timers cannot be used. Does nothing unless overridden."""
 
 
 class KeyedProcessFunction(KeyedFunction):
@@ -303,7 +308,7 @@ class KeyedProcessFunction(KeyedFunction):
         """Called for every due timer, in order of time. Yields output rows. Does nothing unless overridden."""
 
     def close(self) -> None:
-        """Called once at the end, also after a failure."""
+        """Called once at the end, also after a failure. It emits nothing: ``finish`` does."""
 
 
 class KeyedCoProcessFunction(KeyedFunction):
@@ -312,7 +317,7 @@ class KeyedCoProcessFunction(KeyedFunction):
 
     Context: TypeAlias = _Context
     OnTimerContext: TypeAlias = _OnTimerContext
-    inputs: ClassVar[int] = 2
+    inputs: ClassVar[str] = "two keyed streams"
     stamps_rows: ClassVar[bool] = False
     """Whether it yields pairs of the event time of a row, for a next operator, and the row. Rows have the time of the
     record that made them otherwise."""
@@ -337,4 +342,4 @@ class KeyedCoProcessFunction(KeyedFunction):
         """Called for every due timer, in order of time. Yields output rows. Does nothing unless overridden."""
 
     def close(self) -> None:
-        """Called once at the end, also after a failure."""
+        """Called once at the end, also after a failure. It emits nothing: ``finish`` does."""

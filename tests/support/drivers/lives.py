@@ -130,6 +130,7 @@ class Life:
             self._start_next({"availableNow": True})
             self._driver.finish()
             totals.check(self._folder / "out", self._input.rows)
+            totals.check_counted(self._folder / "out", self._input.rows)
             self._compare_phases()
             driving.wait_until_nothing_is_left(self._folder)
         except BaseException:
@@ -200,7 +201,7 @@ class Life:
         self._attempt += 1
         document = driving.manifest(
             self._folder,
-            "totals.py",
+            "counted.py",
             stateBackend={"type": self._backend},
             trigger=trigger or {"processingTime": "100ms"},
             checkpointing={"interval": "300ms", "storage": str(self._folder / "checkpoints")},

@@ -16,8 +16,10 @@ from sparkstate.checkpoint import (
     Downloader,
     Uploader,
     UploadTarget,
+    operator_parts,
 )
 from sparkstate.checkpoint.metadata import checksum
+from sparkstate.checkpoint.operator_parts import OperatorPart
 from sparkstate.handles import FileHandle, ShardHandle, StateMeta
 from sparkstate.keygroups import KeySpace
 from sparkstate.log import JobName, LineageLog, open_lineage
@@ -91,15 +93,29 @@ def inline_shard(shard: int, data: bytes = b"state") -> ShardHandle:
 
 
 def take(
-    store, folder, contents, *, checkpoint_id, incarnation=1, base=None, lineage="0123456789abcdef", **more
+    store,
+    folder,
+    contents,
+    *,
+    checkpoint_id,
+    incarnation=1,
+    base=None,
+    lineage="0123456789abcdef",
+    parts=(),
+    **more,
 ):
-    """Upload one snapshot of ``contents`` (shard → name → bytes) and return its metadata, not yet committed."""
+    """Upload one snapshot of ``contents`` (shard → name → bytes) and of the slots' operator state ``parts``; return its
+    metadata, not yet committed."""
     uploader = Uploader(store, threads=2, inline_threshold_bytes=16)
     try:
         snapshots = {shard: FolderSnapshot(folder, files) for shard, files in contents.items()}
         target = UploadTarget.checkpoint(incarnation, checkpoint_id)
         shards = uploader.upload(target, snapshots, base)
         position = uploader.put_bytes(target, "position", b"offsets of epoch %d" % checkpoint_id)
+        operator_state = tuple(
+            uploader.put_bytes(target, f"operator-state-{part.slot}", operator_parts.encode(part))
+            for part in parts
+        )
     finally:
         uploader.close()
     return metadata(
@@ -108,6 +124,7 @@ def take(
         incarnation=incarnation,
         lineage=lineage,
         source_position=position,
+        operator_state=operator_state,
         **more,
     )
 
@@ -126,10 +143,24 @@ class CheckpointedJob(abc.ABC):
     def contents(self, number: int) -> Mapping[str, bytes]:
         """The files of checkpoint ``number``; those of one name must not differ between checkpoints."""
 
+    def parts(self, number: int) -> tuple[OperatorPart, ...]:
+        """The operator state of checkpoint ``number``, by slot; none unless overridden."""
+        return ()
+
     def checkpoint(self, number: int) -> None:
         """Store and commit."""
-        store, files = self.lineage.store, {0: self.contents(number)}
-        self.completed.commit(take(store, self.folder, files, checkpoint_id=number, lineage=self.lineage.id))
+        store, files, parts = self.lineage.store, {0: self.contents(number)}, self.parts(number)
+        self.completed.commit(
+            take(
+                store,
+                self.folder,
+                files,
+                checkpoint_id=number,
+                lineage=self.lineage.id,
+                parts=parts,
+                slots=len(parts) or 1,
+            )
+        )
 
     def objects(self) -> dict[str, int]:
         """Every object of the storage with its size."""

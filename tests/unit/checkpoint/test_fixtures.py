@@ -10,10 +10,13 @@ from support.storage.checkpoints import JOB
 from support.storage.stores import ManualClock
 
 from sparkstate import errors
-from sparkstate.checkpoint import Downloader, carry_out, decide_restore, open_snapshot
+from sparkstate.checkpoint import Downloader, carry_out, decide_restore, open_snapshot, operator_parts
 from sparkstate.checkpoint import metadata as codec
-from sparkstate.log import LineageLog, find
+from sparkstate.log import LineageLog, find, framing
+from sparkstate.operators.state.operator_states import OperatorStates
+from sparkstate.serde.types import Types
 from sparkstate.spark import position, watermarks
+from sparkstate.state.descriptors import ListStateDescriptor, MapStateDescriptor
 from sparkstate.storage import naming, open_store
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -129,3 +132,32 @@ def test_a_version_2_checkpoint_gives_back_its_source_position(tmp_path):
     assert position.seed(tmp_path / "query", archive, heartbeat=False, part=parts.__getitem__) == 151
     lines = (tmp_path / "query/sources/0/149.compact").read_text().splitlines()
     assert lines[0] == "v1" and lines[600].endswith('599.parquet","timestamp":1,"batchId":149}')
+
+
+def test_a_version_3_checkpoint_gives_back_its_operator_state():
+    """Of two slots: a list of each kind, and broadcast state, which the first slot has stored for both."""
+    store = open_store(str(FIXTURES / "v3"), create=False)
+    data = store.get("chk-9/_metadata")
+    restored = codec.decode(data, "chk-9/_metadata")
+    downloader = Downloader(store)
+    parts = operator_parts.read(downloader, restored.operator_state, store.url)
+    downloader.close()
+    buffer = ListStateDescriptor("buffer", Types.TUPLE([Types.STRING(), Types.DOUBLE()]))
+    rules = MapStateDescriptor("rules", Types.STRING(), Types.MAP(Types.STRING(), Types.LONG()))
+    for slot in range(2):
+        states = OperatorStates("alerts", operator_parts.dealt_to(slot, 2, parts))
+        with states.at_once():
+            elements = states.get_list_state(buffer).get()
+            assert elements == [(f"row-{slot}-{number}", number / 2) for number in range(3 + slot)]
+            assert states.get_union_list_state(ListStateDescriptor("owners", Types.LONG())).get() == [0, 1]
+            found = dict(states.get_broadcast_state(rules).items())
+            assert found == {"limit": {"amount": 500}, "off": None, "": {}}
+
+
+def test_a_version_3_checkpoint_is_refused_by_a_reader_of_version_2():
+    """Which would restore without the operator state, and delete its files as orphans."""
+    data = (FIXTURES / "v3" / "chk-9" / "_metadata").read_bytes()
+    with pytest.raises(
+        errors.UnknownFormat, match=r"version 3, this sparkstate reads 1 to 2.*or a newer one"
+    ):
+        framing.unframe(codec.MAGIC, 2, data, "chk-9/_metadata")

@@ -52,7 +52,7 @@ def test_any_flipped_byte_is_found():
 
 def test_a_newer_version_is_no_damage():
     data = bytearray(codec.encode(FULL))
-    data[5] = 3
+    data[5] = codec.FORMAT_VERSION + 1
     with pytest.raises(errors.StorageError, match="newer one") as caught:
         codec.decode(bytes(data), "chk-1/_metadata")
     assert not isinstance(caught.value, errors.CorruptData)

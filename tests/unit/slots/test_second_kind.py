@@ -34,6 +34,7 @@ class SumOfBatchesSpec:
     side_schemas: Mapping[str, pa.Schema] = dataclasses.field(default_factory=dict)
     emit_timestamps: bool = False
     rows_at_once: int = 0
+    rows_wait_for_choice: bool = False
 
 
 @dataclasses.dataclass
@@ -68,6 +69,9 @@ class Sums:
 
 class SumOfBatches:
     """The sum of ``v`` by ``k``: one row of output for each key of an epoch, when it is finished."""
+
+    has_operator_state = False
+    listens_to_checkpoints = False
 
     def __init__(
         self, spec: base.Spec, stores: Mapping[int, ShardStore], key_space: KeySpace, *_: Any
@@ -110,6 +114,15 @@ class SumOfBatches:
             changes.values[key] = total
         return base.EpochChanges(by_shard, {key: kg for key, (kg, _) in overlay.totals.items()})
 
+    def commit_operator_state(self, overlay: Sums) -> None:
+        pass
+
+    def snapshot_operator_state(self, checkpoint_id: int, timestamp_ms: int) -> list[base.StateImage]:
+        return []
+
+    def notify(self, checkpoint_id: int, *, completed: bool) -> None:
+        pass
+
     def next_timer(self) -> tuple[int | None, int | None]:
         return None, None
 
@@ -121,6 +134,9 @@ class SumOfBatches:
         return self._tables[self._key_space.shard_of_key_group(key_group)].get(key_group, key)
 
     read_state = read_value
+
+    def read_operator_state(self, state: str) -> list[Any]:
+        return []
 
     def process_rows(self, overlay: Sums, keys: Any, kgs: Any, stamps: Any, rows: Any) -> None:
         raise NotImplementedError

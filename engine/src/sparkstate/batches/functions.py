@@ -154,4 +154,4 @@ class KeyedBatchFunction(KeyedFunction):
         nothing unless overridden."""
 
     def close(self) -> None:
-        """Called once at the end, also after a failure."""
+        """Called once at the end, also after a failure. It emits nothing: ``finish`` does."""

@@ -20,9 +20,9 @@ from sparkstate.log.lineage import JobName
 from sparkstate.storage import naming
 
 MAGIC = b"SSMD"
-FORMAT_VERSION = 2
-"""Written where there are ``source_files``; without them the payload is that of version 1,
-which older versions of sparkstate read."""
+FORMAT_VERSION = 3
+"""Written where there is ``operator_state``; without it, and with ``source_files``, the payload is that of version 2,
+and without either that of version 1, which older versions of sparkstate read."""
 
 _CHECKSUM = re.compile(r"sha256:[0-9a-f]{64}")
 
@@ -63,6 +63,8 @@ class CheckpointMetadata(msgspec.Struct, frozen=True, kw_only=True):
     operators: tuple[str, ...]
     states: tuple[StateMeta, ...]
     shards: tuple[ShardHandle, ...]
+    operator_state: tuple[FileHandle, ...] = ()
+    """One file of each slot, in order (``checkpoint.operator_parts``); empty where the job has no operator state."""
     source_position: FileHandle | None = None
     """Opaque archive of Spark's query position, inline or a file."""
     source_files: tuple[FileHandle, ...] = ()
@@ -93,6 +95,7 @@ class CheckpointMetadata(msgspec.Struct, frozen=True, kw_only=True):
         """Every file that it needs, inline ones too."""
         for shard in self.shards:
             yield from shard.files
+        yield from self.operator_state
         if self.source_position is not None:
             yield self.source_position
         yield from self.source_files
@@ -109,8 +112,14 @@ _DECODER = msgspec.msgpack.Decoder(CheckpointMetadata)
 def encode(metadata: CheckpointMetadata) -> bytes:
     """The bytes of ``_metadata``."""
     check(metadata, "the checkpoint to be written")
-    version = FORMAT_VERSION if metadata.source_files else FORMAT_VERSION - 1
-    return framing.frame(MAGIC, version, _ENCODER.encode(metadata))
+    return framing.frame(MAGIC, _version(metadata), _ENCODER.encode(metadata))
+
+
+def _version(metadata: CheckpointMetadata) -> int:
+    """The lowest whose readers understand it."""
+    if metadata.operator_state:
+        return FORMAT_VERSION
+    return FORMAT_VERSION - 1 if metadata.source_files else FORMAT_VERSION - 2
 
 
 def decode(data: bytes, name: str) -> CheckpointMetadata:
@@ -133,6 +142,10 @@ def check(metadata: CheckpointMetadata, name: str) -> None:
     if shards != list(range(metadata.key_space.shards)):
         raise errors.CorruptData(
             f"{name} has the shards {shards}; it must have each of 0 to {metadata.key_space.shards - 1} once"
+        )
+    if len(metadata.operator_state) not in (0, metadata.slots):
+        raise errors.CorruptData(
+            f"{name} has the operator state of {len(metadata.operator_state)} slots and was taken with {metadata.slots}"
         )
     for handle in metadata.files():
         problem = _problem(handle)

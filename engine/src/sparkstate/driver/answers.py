@@ -14,7 +14,9 @@ POLL_S = 1.0
 its files, 210 KiB for a thousand, so no slot is asked for it twice (RFC 0016)."""
 
 
-def take_snapshot(group: SlotGroup, checkpoint_id: int, epoch: int, base: int = -1, url: str = "") -> None:
+def take_snapshot(
+    group: SlotGroup, checkpoint_id: int, epoch: int, timestamp_ms: int, base: int = -1, url: str = ""
+) -> None:
     """Tell every slot to take one of ``epoch``. ``url``: the folder of a savepoint; ``base``: the checkpoint whose
     files one of the job's own may name again."""
     request = protocol.Snapshot(
@@ -24,6 +26,7 @@ def take_snapshot(group: SlotGroup, checkpoint_id: int, epoch: int, base: int = 
         canonical=bool(url),
         target_url=url,
         base=base,
+        timestamp_ms=timestamp_ms,
     )
     group.each(lambda _: request, protocol.Ok)
 

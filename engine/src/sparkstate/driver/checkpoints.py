@@ -182,7 +182,9 @@ class Checkpoints:
         self._current = pending
         self._coordinator.began(pending.checkpoint_id)
         self._notifier.began(pending)
-        take_snapshot(self._group, pending.checkpoint_id, pending.epoch, base=pending.base)
+        take_snapshot(
+            self._group, pending.checkpoint_id, pending.epoch, pending.trigger_ms, base=pending.base
+        )
         self._companion.begin(pending)
         threading.Thread(target=self._run, args=(pending,), name="checkpoint", daemon=True).start()
         return pending

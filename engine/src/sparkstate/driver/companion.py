@@ -74,7 +74,7 @@ class Companion:
         url = self._of_the_request(pending, begin)
         if url is not None:
             pending.savepoint = BegunSavepoint(trigger, number, url)
-            take_snapshot(self._group, number, pending.epoch, url=url)
+            take_snapshot(self._group, number, pending.epoch, pending.trigger_ms, url=url)
 
     def make_folder(self, pending: PendingCheckpoint) -> None:
         """On a disk; for the checkpoint's thread, because a disk may hang."""

@@ -129,6 +129,7 @@ def parts_of(
         key_space=pending.key_space,
         shards=tuple(sorted(shards, key=lambda handle: handle.shard)),
         states=replies[0].states,
+        operator_state=tuple(reply.operator_state for reply in replies if reply.operator_state is not None),
         committables=committables,
         slots=len(group),
         drained=pending.drained,

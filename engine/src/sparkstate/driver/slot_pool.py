@@ -107,6 +107,8 @@ class SlotPool:
                     shards=shards_needed(self._key_space, slot, len(self.group), metadata.shards),
                     base_url=store.url,
                     checkpoint_id=metadata.checkpoint_id if own else -1,
+                    operator_state=metadata.operator_state,
+                    restored_id=metadata.checkpoint_id,
                 ),
                 protocol.Restored,
             )

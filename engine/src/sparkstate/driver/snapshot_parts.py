@@ -29,6 +29,8 @@ class SnapshotParts:
     key_space: KeySpace
     shards: tuple[ShardHandle, ...]
     states: tuple[StateMeta, ...]
+    operator_state: tuple[FileHandle, ...]
+    """One file of each slot, in order; none where the job has no operator state."""
     committables: tuple[Committable, ...]
     slots: int
     drained: bool
@@ -104,6 +106,7 @@ def metadata_of(
         operators=job.operators,
         states=parts.states,
         shards=parts.shards,
+        operator_state=parts.operator_state,
         source_position=stored.archive,
         source_files=stored.files,
         committables=parts.committables,

@@ -38,6 +38,9 @@ def watch(group: SlotGroup, view: JobView, over: threading.Event, loss: Loss) ->
         except errors.SlotLost as error:
             loss.note(error)
             return
+        except errors.UserCodeError as error:  # of a function that was told of a checkpoint's end
+            loss.note(error)
+            return
         except errors.SparkstateError:
             continue
         view.note_slots(group.addresses, replies)

@@ -19,6 +19,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 import pyarrow as pa
 
 from sparkstate.backends.base import ShardStore, TableChanges, TimerTable
+from sparkstate.checkpoint.operator_parts import StoredState
 from sparkstate.functions import TimeDomain
 from sparkstate.operators.user_metrics import UserMetrics
 
@@ -33,6 +34,13 @@ class EpochChanges:
     by_shard: ShardChanges = field(default_factory=dict)
     key_groups: Mapping[Any, int] = field(default_factory=dict)
     """The key group of every key in them."""
+
+
+class StateImage(Protocol):
+    """One operator state as it was at a snapshot, whatever changes since."""
+
+    def encode(self) -> StoredState:
+        """Its stored form; may be made in any thread."""
 
 
 class Spec(Protocol):
@@ -58,6 +66,11 @@ class Spec(Protocol):
     def rows_at_once(self) -> int:
         """So many rows are worth waiting for, until the epoch ends: the operator does much once per batch. 0: rows are
         worked on as soon as they are there."""
+
+    @property
+    def rows_wait_for_choice(self) -> bool:
+        """Whether the operator may be given rows only of the attempt that the driver has chosen: it does more with them
+        than what the overlay holds."""
 
 
 class EpochOverlay(Protocol):
@@ -141,6 +154,27 @@ class Operator(Protocol[E]):
     def changes(self, overlay: E) -> EpochChanges:
         """The changes still to be written; ``epoch.commit_overlays`` writes them, with those of all other operators."""
 
+    def commit_operator_state(self, overlay: E) -> None:
+        """Make the overlay's changes to operator state, which is in no store, state. Called in a commit, when the
+        stores have theirs."""
+
+    # --- checkpoints
+
+    @property
+    def has_operator_state(self) -> bool:
+        """Whether its snapshots have operator state. The same in every slot."""
+
+    @property
+    def listens_to_checkpoints(self) -> bool:
+        """Whether ``notify`` calls the user's code."""
+
+    def snapshot_operator_state(self, checkpoint_id: int, timestamp_ms: int) -> Sequence[StateImage]:
+        """The committed operator state, once the user's code has written its variables into it. Called between two
+        epochs. Raises ``UserCodeError``; the operator goes on as before."""
+
+    def notify(self, checkpoint_id: int, *, completed: bool) -> None:
+        """The end of a checkpoint. Raises ``UserCodeError``, which fails the job."""
+
     # --- looking in
 
     def next_timer(self) -> tuple[int | None, int | None]:
@@ -155,6 +189,9 @@ class Operator(Protocol[E]):
 
     def read_value(self, state: str, key: Any, namespace: Any = None, key_group: int | None = None) -> Any:
         """The same as Python values."""
+
+    def read_operator_state(self, state: str) -> list[Any] | dict[Any, Any]:
+        """The committed operator state of that name in this slot."""
 
     # --- by hand, for tests of a function
 

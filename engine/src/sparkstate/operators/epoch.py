@@ -28,7 +28,8 @@ def commit_overlays(parts: Sequence[tuple[base.Operator[Any], base.EpochOverlay]
     for shard, calls in _merge(changed).items():
         for changes, key_groups in calls:
             stores[shard].commit(changes, key_groups)
-    for _, overlay in parts:
+    for operator, overlay in parts:
+        operator.commit_operator_state(overlay)
         overlay.committed = True
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from sparkstate import errors
 from sparkstate.backends.base import ShardStore
 from sparkstate.batches.functions import KeyedBatchFunction
+from sparkstate.checkpointed import CheckpointedFunction
 from sparkstate.clock import Clock
 from sparkstate.functions import KeyedCoProcessFunction, KeyedFunction, KeyedProcessFunction
 from sparkstate.keygroups import KeySpace
@@ -14,7 +17,14 @@ from sparkstate.operators import base
 from sparkstate.operators.batches.keyed_batch_operator import KeyedBatchOperator
 from sparkstate.operators.keyed.keyed_operator import KeyedOperator
 from sparkstate.operators.memory.budget import EpochBudget
-from sparkstate.operators.spec import BatchOperatorSpec, JobFacts, KeyedSpec, OperatorSpec, TwoInputSpec
+from sparkstate.operators.spec import (
+    BatchOperatorSpec,
+    JobFacts,
+    KeyedSpec,
+    OperatorSpec,
+    Restored,
+    TwoInputSpec,
+)
 from sparkstate.operators.two_inputs.two_input_operator import TwoInputOperator
 
 KINDS: Final[dict[type[Any], Callable[..., base.Operator[Any]]]] = {
@@ -32,6 +42,21 @@ SPECS: Final[dict[type[KeyedFunction], Callable[..., KeyedSpec]]] = {
 """By the class of the function that a job's author extends."""
 
 
+_SILENT: Final = (
+    "open",
+    "initialize_state",
+    "snapshot_state",
+    "notify_checkpoint_complete",
+    "notify_checkpoint_aborted",
+    "close",
+)
+"""The methods of functions that put nothing out."""
+_VARIABLES: Final = (
+    "a CheckpointedFunction has variables of its own, which cannot be undone with the record; catch the error in the "
+    "function, and yield what it rejects to a side output of its own"
+)
+
+
 def make(
     spec: base.Spec,
     stores: Mapping[int, ShardStore],
@@ -41,27 +66,42 @@ def make(
     parallelism: int,
     budget: EpochBudget | None = None,
     facts: JobFacts | None = None,
+    restored: Restored | None = None,
 ) -> base.Operator[Any]:
     """The operator of a spec, not opened yet, in slot ``subtask`` of ``parallelism``. ``budget`` bounds the memory of
-    all overlays of the slot; None: they are not counted."""
-    return KINDS[type(spec)](spec, stores, key_space, clock, subtask, parallelism, budget, facts)
+    all overlays of the slot; None: they are not counted. ``restored``: None where the job's state begins empty."""
+    return KINDS[type(spec)](spec, stores, key_space, clock, subtask, parallelism, budget, facts, restored)
 
 
-def knows(function: object, inputs: int = 1) -> bool:
-    """Whether ``function`` is of some kind with so many inputs. A class of functions is of none."""
-    return any(isinstance(function, kind) for kind in _with(inputs))
+def knows(function: object, inputs: str = KeyedFunction.inputs) -> bool:
+    """Whether ``function`` is of some kind that runs on such streams. A class of functions is of none."""
+    return any(isinstance(function, kind) for kind in _on(inputs))
 
 
-def named(inputs: int = 1) -> str:
-    """The kinds of functions with so many inputs, as an error tells them."""
-    return " or ".join(kind.__name__ for kind in _with(inputs))
+def named(inputs: str = KeyedFunction.inputs) -> str:
+    """The kinds of functions that run on such streams, as an error tells them."""
+    return " or ".join(kind.__name__ for kind in _on(inputs))
 
 
-def _with(inputs: int) -> list[type[KeyedFunction]]:
+def _on(inputs: str) -> list[type[KeyedFunction]]:
     return [kind for kind in SPECS if kind.inputs == inputs]
+
+
+def check(function: KeyedFunction, uid: str, on_error: str) -> None:
+    """Raises ``SpecInvalid`` for a function that could not do what its author means."""
+    undo_refusal = _VARIABLES if isinstance(function, CheckpointedFunction) else function.undo_refusal
+    if on_error == "side-output" and undo_refusal:
+        raise errors.SpecInvalid(f"process(on_error='side-output') of {uid!r}: {undo_refusal}")
+    for name in _SILENT:
+        if inspect.isgeneratorfunction(getattr(function, name, None)):
+            raise errors.SpecInvalid(
+                f"process({type(function).__name__}) of {uid!r}: {name}() yields, and nothing takes what it yields, so "
+                "its code would never run; yield the last rows in finish()"
+            )
 
 
 def spec(function: KeyedFunction, **fields: Any) -> KeyedSpec:
     """The spec of the kind that a function asks for. ``fields`` are those of ``KeyedSpec``."""
+    check(function, fields["uid"], fields.get("on_error", "fail"))
     kind = next(kind for kind in type(function).__mro__ if kind in SPECS)
     return SPECS[kind](function=function, **fields)

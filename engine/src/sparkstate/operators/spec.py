@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Literal
 
 import pyarrow as pa
 
 from sparkstate.batches.functions import KeyedBatchFunction
-from sparkstate.functions import KeyedCoProcessFunction, KeyedProcessFunction, OnTimerContext, RuntimeContext
+from sparkstate.checkpoint.operator_parts import StoredState
+from sparkstate.checkpointed import CheckpointedFunction
+from sparkstate.functions import KeyedCoProcessFunction, KeyedFunction, KeyedProcessFunction
 from sparkstate.serde.typeinfo import TypeInformation
 
 
@@ -25,6 +27,7 @@ class KeyedSpec:
     """The columns of the incoming batch that hold the canonical key; they may be hidden ones."""
     key_type: TypeInformation
     """A scalar type for one key column, ``Types.TUPLE`` for more."""
+    function: KeyedFunction
     event_time_column: str | None = None
     """int64 column, ms since the Unix epoch, may hold nulls. None: the operator has no event time."""
     output_schema: pa.Schema | None = None
@@ -49,25 +52,17 @@ class KeyedSpec:
         """As the contract says."""
         return 0
 
-
-class RecordFunction(Protocol):
-    """What functions that are called for each row and timer have in common."""
-
-    def open(self, ctx: RuntimeContext) -> None:
-        """Declare the state."""
-
-    def on_timer(self, timestamp: int, ctx: OnTimerContext) -> Iterable[Any] | None:
-        """A timer is due."""
-
-    def close(self) -> None:
-        """Let go of everything."""
+    @property
+    def rows_wait_for_choice(self) -> bool:
+        """As the contract says: nobody can undo what rows of a lost attempt did to a function's own variables."""
+        return isinstance(self.function, CheckpointedFunction)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecordSpec(KeyedSpec):
     """An operator whose function is called for each row and for each timer."""
 
-    function: RecordFunction
+    function: KeyedProcessFunction | KeyedCoProcessFunction
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,3 +113,13 @@ class JobFacts:
     """The manifest's ``params``."""
     attempt: int = 0
     """How many lives the state had before this one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Restored:
+    """What a restore gives to one operator in one slot, beside the stores."""
+
+    checkpoint_id: int | None = None
+    """The checkpoint or savepoint that the job's state is from; None: it began empty."""
+    states: tuple[StoredState, ...] = ()
+    """The operator state that was dealt to it."""

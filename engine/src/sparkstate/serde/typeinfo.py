@@ -106,6 +106,10 @@ class TypeInformation(ABC):
             f"{self.describe()}"
         )
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the decoder, which cannot be pickled: a function may hold a descriptor that was used already."""
+        return {name: value for name, value in self.__dict__.items() if name != "_unpack_bytes"}
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TypeInformation) and self.describe() == other.describe()
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from sparkstate import clock, phases
+from sparkstate import clock, errors, phases
 from sparkstate.backends import allocation
 from sparkstate.local_state import inheritance
 from sparkstate.slots import handshake, logs
@@ -75,6 +75,9 @@ def main() -> None:
     _wait(server, parent)
     try:
         server.end()
+    except errors.SparkstateError as error:
+        # The results are complete, and nobody waits for an answer any more: the log is where it can be found.
+        print(f"the slot ends with an error: {error}", file=sys.stderr, flush=True)
     finally:
         inheritance.retire(directory)
         # Daemon threads may still hold connections; nothing is left to flush.

@@ -10,18 +10,19 @@ from __future__ import annotations
 import functools
 import itertools
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
 import pyarrow as pa
 
 from sparkstate import errors, phases
-from sparkstate.operators.base import EpochOverlay, Operator
+from sparkstate.operators.base import EpochOverlay, Operator, StateImage
 from sparkstate.operators.epoch import commit_overlays
 from sparkstate.slots import outputs, protocol
 from sparkstate.slots.attempts import Attempts
 from sparkstate.slots.incoming import LIMIT_BYTES, Incoming
+from sparkstate.slots.notifications import Notifications
 from sparkstate.slots.slot_state import SlotState
 from sparkstate.slots.turns import Turns
 
@@ -35,6 +36,7 @@ class Epochs:
         self._run = threading.Lock()
         self._attempts = Attempts()
         self.turns = Turns()
+        self.notifications = Notifications(state, self._run)
         self._numbers = itertools.count()
 
     def begin_feed(self, request: protocol.Feed) -> Incoming:
@@ -51,6 +53,7 @@ class Epochs:
                 self._state.directory / "incoming" / str(next(self._numbers)),
                 self._state.budget.waiting_bytes(LIMIT_BYTES),
                 operator.spec.rows_at_once,
+                operator.spec.rows_wait_for_choice,
             )
             return overlay, incoming
 
@@ -107,6 +110,7 @@ class Epochs:
 
         The caller holds the gate, and calls ``turns.committed`` once it no longer does.
         """
+        self.notifications.require_sound()
         with self._run:
             self._phases.enter(
                 phases.ProcessPhase.COMMIT, epoch=request.epoch, incarnation=request.incarnation
@@ -123,6 +127,19 @@ class Epochs:
             self._attempts.committed(request.epoch)
             return self._state.next_timers()
 
+    def snapshot_operator_state(self, checkpoint_id: int, timestamp_ms: int) -> Sequence[StateImage] | None:
+        """The operator state of all operators, as of the last commit; None: none of them has any. Raises
+        ``UserCodeError``. The caller holds the gate."""
+        operators = [each for each in self._state.operators.values() if each.has_operator_state]
+        if not operators:
+            return None
+        with self._run:
+            return [
+                image
+                for operator in operators
+                for image in operator.snapshot_operator_state(checkpoint_id, timestamp_ms)
+            ]
+
     def release(self, epoch: int) -> None:
         """Nobody reads the output of this epoch and earlier ones any more."""
         self._attempts.release(epoch)
@@ -130,6 +147,7 @@ class Epochs:
     def end(self) -> None:
         """Give up all work under way, and close the user's functions."""
         self._attempts.drop()
+        self.notifications.end()
         with self._run:
             self._state.close_operators()
 

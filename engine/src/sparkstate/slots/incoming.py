@@ -46,9 +46,12 @@ class Incoming:
         directory: Path,
         limit_bytes: int = LIMIT_BYTES,
         rows_at_once: int = 0,
+        waits_for_end: bool = False,
     ) -> None:
+        """``waits_for_end``: no batch is processed before :meth:`end`, by which the driver has chosen the attempt."""
         self._process = process
         self._turn = turn
+        self._waits_for_end = waits_for_end
         self._files = directory
         self._overflow: EpochFiles | None = None
         self._limit = limit_bytes
@@ -82,7 +85,7 @@ class Incoming:
         """Take one batch. After the end it is dropped: a task that still brings rows does not count."""
         with self._changed:
             while not self._ended and self._overflow is None and self._bytes > self._limit:
-                if not self._turn.has_come():
+                if self._waits_for_end or not self._turn.has_come():
                     self._overflow = EpochFiles(self._files)
                 else:
                     self._changed.wait(_LOOK_AGAIN_S)
@@ -159,7 +162,9 @@ class Incoming:
 
     def _is_enough(self) -> bool:
         is_full = self._rows >= self._wanted_rows or self._bytes >= self._size.most_bytes
-        return self._ended or (bool(self._waiting) and (is_full or self._overflow is not None))
+        return self._ended or (
+            not self._waits_for_end and bool(self._waiting) and (is_full or self._overflow is not None)
+        )
 
 
 @dataclass(frozen=True)

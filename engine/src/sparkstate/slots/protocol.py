@@ -14,7 +14,7 @@ import msgspec
 
 from sparkstate import errors
 from sparkstate.checkpoint.metadata import Committable
-from sparkstate.handles import ShardHandle, StateMeta
+from sparkstate.handles import FileHandle, ShardHandle, StateMeta
 from sparkstate.slots.channel import Channel, view
 from sparkstate.slots.handshake import Role
 
@@ -40,6 +40,10 @@ class RestoreShards(Message, frozen=True, kw_only=True, tag=True):
     """URL that the handles' paths are relative to (the lineage's root, or a savepoint's folder)."""
     checkpoint_id: int = -1
     """The checkpoint of this lineage that the handles belong to, whose shared files may be referred to; -1: none."""
+    operator_state: tuple[FileHandle, ...] = ()
+    """The operator state of all slots of the snapshot, in order."""
+    restored_id: int = -1
+    """The checkpoint or savepoint that is restored, which functions are told; -1: none."""
 
 
 class Feed(Message, frozen=True, kw_only=True, tag=True):
@@ -110,6 +114,8 @@ class Snapshot(Message, frozen=True, kw_only=True, tag=True):
     """A savepoint's own folder; empty: the lineage."""
     base: int = -1
     """The committed checkpoint whose shared files may be referred to; -1: upload everything."""
+    timestamp_ms: int = 0
+    """When the driver began it."""
 
 
 class SnapshotPoll(Message, frozen=True, kw_only=True, tag=True):
@@ -210,6 +216,8 @@ class SnapshotState(Message, frozen=True, kw_only=True, tag=True):
     failure: str = ""
     failure_reason: str = ""
     states: tuple[StateMeta, ...] = ()
+    operator_state: FileHandle | None = None
+    """None: the job has none."""
 
 
 class UserMetric(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
 from sparkstate import storage
 from sparkstate.backends import canonical
 from sparkstate.backends.base import ShardStore, TableSpec
+from sparkstate.checkpoint import operator_parts
 from sparkstate.checkpoint.downloader import Downloader
 from sparkstate.handles import ShardHandle, StateMeta
 from sparkstate.keygroups import KeySpace
@@ -26,6 +29,14 @@ _OPENED_AT_ONCE = 8
 """Shards whose databases are opened side by side: each waits several times for the disk, which is still busy with what
 the slots before have written. Rows in the canonical format keep a processor busy instead,
 and are loaded shard by shard."""
+
+
+_KINDS: Final[Mapping[operator_parts.Mode, str]] = {
+    "split": "operator list",
+    "union": "operator union list",
+    "broadcast": "broadcast",
+}
+"""The kinds of operator state, as ``_metadata`` and commands name them."""
 
 
 def restore_shards(
@@ -68,6 +79,34 @@ def restore_shards(
         bytes_found=downloader.found_bytes,
         states=tuple(f"{meta.uid}/{meta.name}" for meta in state_metas(stores)),
     )
+
+
+def restore_operator_state(
+    plan: SlotPlan, request: protocol.RestoreShards
+) -> tuple[operator_parts.StoredState, ...]:
+    """What this slot gets of the operator state that all slots of the snapshot had."""
+    if not request.operator_state:
+        return ()
+    downloader = Downloader(storage.open_made(request.base_url, plan.s3), plan.backend.transfer_threads)
+    with contextlib.closing(downloader):
+        parts = operator_parts.read(downloader, request.operator_state, request.base_url)
+    return operator_parts.dealt_to(plan.slot, plan.slots, parts)
+
+
+def operator_metas(states: Iterable[operator_parts.StoredState]) -> list[StateMeta]:
+    """Every operator state, as ``_metadata`` names it beside the keyed ones."""
+    return [
+        StateMeta(
+            uid=state.uid,
+            name=state.name,
+            kind=_KINDS[state.mode],
+            key_type="",
+            namespace_type="",
+            value_type=state.value_type,
+            user_key_type=state.key_type,
+        )
+        for state in states
+    ]
 
 
 def _open(store: ShardStore, handle: ShardHandle, files: Mapping[str, Path], folder: Path) -> None:

@@ -39,7 +39,7 @@ class SlotRuntime:
         jobs = SnapshotJobs()
         self._gate = CommitGate(jobs.all_prepared, clock_)
         worker = SnapshotWorker(plan, directory / "snapshots", clock_, phases_)
-        self._snapshots = Snapshots(self._state, jobs, self._gate, worker)
+        self._snapshots = Snapshots(self._state, jobs, self._gate, worker, self._epochs)
         self._report = Report(self._state, self._gate, clock_)
 
     # -- life ---------------------------------------------------------------------------------------------------
@@ -50,7 +50,7 @@ class SlotRuntime:
         restored = self._state.restore_stores(request)
         if request.checkpoint_id >= 0:
             self._snapshots.worker.restored(request.checkpoint_id, request.shards)
-        self._state.open_operators()
+        self._state.open_operators(request)
         threading.Thread(target=_load_pandas, name="load", daemon=True).start()
         return restored
 
@@ -60,11 +60,13 @@ class SlotRuntime:
         self._epochs.end()
 
     def close(self) -> None:
-        """Close operators and stores."""
-        self.end()
-        with self._epochs.paused():
-            self._snapshots.worker.close()
-            self._state.close()
+        """Close operators and stores, these also where a function raises on being closed."""
+        try:
+            self.end()
+        finally:
+            with self._epochs.paused():
+                self._snapshots.worker.close()
+                self._state.close()
 
     # -- one epoch ----------------------------------------------------------------------------------------------
 
@@ -132,7 +134,9 @@ class SlotRuntime:
     # -- questions ----------------------------------------------------------------------------------------------
 
     def status(self) -> protocol.SlotStatus:
-        """Sizes and memory now. While a commit is at the stores, their sizes are those of the last time."""
+        """Sizes and memory now. While a commit is at the stores, their sizes are those of the last time. Raises what a
+        function has raised where nobody waited for it."""
+        self._epochs.notifications.require_sound()
         return self._report.status()
 
     def read_state(self, request: protocol.ReadState) -> protocol.StateValue:

@@ -12,11 +12,11 @@ from sparkstate.local_state import folders
 from sparkstate.operators import kinds
 from sparkstate.operators.base import Operator
 from sparkstate.operators.memory.budget import EpochBudget
-from sparkstate.operators.spec import JobFacts
+from sparkstate.operators.spec import JobFacts, Restored
 from sparkstate.slots import protocol
 from sparkstate.slots.held_output import HeldOutput
 from sparkstate.slots.plan import SlotPlan
-from sparkstate.slots.restoring import restore_shards
+from sparkstate.slots.restoring import restore_operator_state, restore_shards
 
 
 class SlotState:
@@ -46,14 +46,19 @@ class SlotState:
             self.stores[shard] = self.factory.create(shard, key_groups, folder)
         return restore_shards(plan, self.stores, request, self.directory / folders.DOWNLOADS)
 
-    def open_operators(self) -> None:
-        """Make the operators and open the user's functions, over stores that are restored."""
+    def open_operators(self, request: protocol.RestoreShards) -> None:
+        """Make the operators with their operator state, and open the user's functions, over stores that are
+        restored."""
         plan = self.plan
+        dealt = restore_operator_state(plan, request)
+        restored_id = request.restored_id if request.restored_id >= 0 else None
         facts = JobFacts(parameters=plan.parameters, attempt=max(plan.incarnation - 1, 0))
         for spec in plan.operators:
+            own = tuple(state for state in dealt if state.uid == spec.uid)
             operator = kinds.make(
-                spec, self.stores, plan.key_space, self._clock, plan.slot, plan.slots, self.budget, facts
-            )
+                spec, self.stores, plan.key_space, self._clock, plan.slot, plan.slots, self.budget, facts,
+                Restored(checkpoint_id=restored_id, states=own),
+            )  # fmt: skip
             self.operators[spec.uid] = operator
             operator.open()
 
@@ -74,9 +79,15 @@ class SlotState:
         return min(event, default=None), min(processing, default=None)
 
     def close_operators(self) -> None:
-        """Close the user's functions."""
+        """Close the user's functions, every one. Raises the first of their errors."""
+        failures = []
         for operator in self.operators.values():
-            operator.close()
+            try:
+                operator.close()
+            except errors.SparkstateError as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
 
     def close(self) -> None:
         """Close sinks and stores; the operators are closed before."""

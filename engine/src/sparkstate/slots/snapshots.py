@@ -8,6 +8,7 @@ from sparkstate import errors
 from sparkstate.local_state import folders, verified_files
 from sparkstate.slots import protocol
 from sparkstate.slots.commit_gate import CommitGate
+from sparkstate.slots.epochs import Epochs
 from sparkstate.slots.restoring import state_metas
 from sparkstate.slots.slot_state import SlotState
 from sparkstate.slots.snapshotting import SnapshotJob, SnapshotWorker
@@ -45,12 +46,13 @@ class Snapshots:
     """Accepts snapshots at the gate, has ``worker`` make them, and hears what became of them."""
 
     def __init__(
-        self, state: SlotState, jobs: SnapshotJobs, gate: CommitGate, worker: SnapshotWorker
+        self, state: SlotState, jobs: SnapshotJobs, gate: CommitGate, worker: SnapshotWorker, epochs: Epochs
     ) -> None:
         self._state = state
         self._jobs = jobs
         self._gate = gate
         self.worker = worker
+        self._epochs = epochs
 
     def begin(self, request: protocol.Snapshot) -> None:
         """Accept a snapshot of the state as of the last commit; it is prepared before the next one. May be repeated."""
@@ -60,6 +62,12 @@ class Snapshots:
                 return
             rotated = {} if request.canonical else state.output.rotate(request.checkpoint_id)
             job = SnapshotJob(request, state.stores, state.output.writers, rotated, state_metas(state.stores))
+            try:
+                job.operator_images = self._epochs.snapshot_operator_state(
+                    request.checkpoint_id, request.timestamp_ms
+                )
+            except errors.SparkstateError as error:
+                job.failure = error  # of this snapshot: the driver says what that means for the job
             self._jobs.add(job)
         self.worker.submit(job, self._gate.look_again)
 
@@ -80,6 +88,7 @@ class Snapshots:
             job.given_up.set()  # else gigabytes go on into a folder that nobody wants, and the next savepoint waits
         if job.request.canonical:
             return
+        self._epochs.notifications.tell(request.checkpoint_id, completed=request.completed)
         if request.completed:
             self._gate.when_free(job.settle)
         self.worker.ended(request.checkpoint_id, request.completed)

@@ -10,15 +10,19 @@ from pathlib import Path
 
 from sparkstate import clock, errors, phases, storage
 from sparkstate.backends.base import ShardSnapshot, ShardStore
+from sparkstate.checkpoint import operator_parts
 from sparkstate.checkpoint.known_files import KnownFiles
 from sparkstate.checkpoint.metadata import Committable
+from sparkstate.checkpoint.operator_parts import OperatorPart
 from sparkstate.checkpoint.uploader import Uploader, UploadTarget
-from sparkstate.handles import ShardHandle, StateMeta
+from sparkstate.handles import FileHandle, ShardHandle, StateMeta
 from sparkstate.local_state import folders
 from sparkstate.local_state.local_copy import LocalCopy
+from sparkstate.operators.base import StateImage
 from sparkstate.sinks.file_sink import FileSinkWriter, RotatedOutput
 from sparkstate.slots import protocol
 from sparkstate.slots.plan import SlotPlan
+from sparkstate.slots.restoring import operator_metas
 from sparkstate.storage.objectstore import ObjectStore
 
 _SHARDS_AT_ONCE = 8
@@ -46,6 +50,9 @@ class SnapshotJob:
         self.sinks = sinks
         self.rotated = rotated
         self.states = tuple(states)
+        self.operator_images: Sequence[StateImage] | None = None
+        """None: no operator has operator state."""
+        self.operator_state: FileHandle | None = None
         self.prepared = False
         self.shards: tuple[ShardHandle, ...] = ()
         self.committables: tuple[Committable, ...] = ()
@@ -72,6 +79,7 @@ class SnapshotJob:
             failure=str(self.failure) if self.failure else "",
             failure_reason=self.failure.reason if self.failure else "",
             states=self.states,
+            operator_state=self.operator_state,
         )
 
 
@@ -134,7 +142,8 @@ class SnapshotWorker:
         self._enter(phases.ProcessPhase.CHECKPOINT_SYNC, request)
         folder = self._directory / str(request.checkpoint_id)
         try:
-            self._prepare_all(job, snapshots, folder)
+            if job.failure is None:
+                self._prepare_all(job, snapshots, folder)
         except Exception as error:
             job.failure = _ours(error, f"preparing snapshot {request.checkpoint_id}")
         finally:
@@ -192,14 +201,27 @@ class SnapshotWorker:
             uploader = self._new_uploader(self._savepoint_folder(job))
             try:
                 target = UploadTarget.savepoint(request.incarnation, request.checkpoint_id)
-                return uploader.upload(target, snapshots, given_up=job.given_up)
+                shards = uploader.upload(target, snapshots, given_up=job.given_up)
+                self._store_operator_state(job, uploader, target)
+                return shards
             finally:
                 uploader.close()
         base = self._known.base(request.base) if request.base >= 0 else {}
         target = UploadTarget.checkpoint(request.incarnation, request.checkpoint_id)
         shards = self._uploader.upload(target, snapshots, base, job.given_up)
+        self._store_operator_state(job, self._uploader, target)
         self._known.uploaded(request.checkpoint_id, shards)
         return shards
+
+    def _store_operator_state(self, job: SnapshotJob, uploader: Uploader, target: UploadTarget) -> None:
+        """As one file of this slot, in a form that no backend owns."""
+        if job.operator_images is None:
+            return
+        plan = self._plan
+        states = tuple(image.encode() for image in job.operator_images)
+        data = operator_parts.encode(OperatorPart(slot=plan.slot, slots=plan.slots, states=states))
+        job.operator_state = uploader.put_bytes(target, f"operator-state-{plan.slot}", data)
+        job.states += tuple(operator_metas(states))
 
     def _savepoint_folder(self, job: SnapshotJob) -> ObjectStore:
         """The driver makes it meanwhile: its storage may take its time, and no epoch waits for it."""

@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from sparkstate import errors
+from sparkstate.functions import KeyedFunction
 from sparkstate.operators import kinds
 
 _UID: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
@@ -20,19 +21,17 @@ def check_uid(uid: str) -> None:
         )
 
 
-def check_function(function: object, uid: str, inputs: int) -> None:
-    """Raise ``SpecInvalid`` for what is no object of a kind with so many inputs."""
-    if kinds.knows(function, inputs):
-        return
-    remedy = ""
-    if isinstance(function, type):
-        remedy = "; create an instance of the class"
-    elif kinds.knows(function, 3 - inputs):
-        remedy = (
-            "; a function with two inputs runs on sparkstate.keyed(a, …).connect(sparkstate.keyed(b, …))"
-            if inputs == 1
-            else "; a function with one input runs on sparkstate.keyed(…) without connect"
+def check_function(function: object, uid: str, inputs: str, on_error: str = "fail") -> None:
+    """Raise ``SpecInvalid`` for what is no object of a kind that runs on such streams, or cannot do what its author
+    means."""
+    if not kinds.knows(function, inputs):
+        remedy = ""
+        if isinstance(function, type):
+            remedy = "; create an instance of the class"
+        elif isinstance(function, KeyedFunction) and kinds.knows(function, function.inputs):
+            remedy = f"; it runs on {function.inputs}"
+        raise errors.SpecInvalid(
+            f"process({function!r}) of {uid!r} is not a {kinds.named(inputs)} object{remedy}"
         )
-    raise errors.SpecInvalid(
-        f"process({function!r}) of {uid!r} is not a {kinds.named(inputs)} object{remedy}"
-    )
+    assert isinstance(function, KeyedFunction)
+    kinds.check(function, uid, on_error)

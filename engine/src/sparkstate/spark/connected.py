@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from sparkstate import errors
-from sparkstate.functions import KeyedFunction, OutputTag
+from sparkstate.functions import KeyedCoProcessFunction, KeyedFunction, OutputTag
 from sparkstate.spark import checks, graph, plans
 
 P = TypeVar("P")
@@ -74,7 +74,7 @@ class ConnectedStreams(Generic[P]):
         judges_lateness: bool = False,
     ) -> P:
         checks.check_uid(uid)
-        checks.check_function(function, uid, 2)
+        checks.check_function(function, uid, KeyedCoProcessFunction.inputs)
         tags = [tag.tag_id for tag in late if tag is not None]
         if len(set(tags)) < len(tags):
             raise errors.SpecInvalid(

@@ -182,11 +182,9 @@ class KeyedStream(KeyedMethods["ProcessedStream"]):
         hands every key its rows of an epoch in order of event time.
         """
         checks.check_uid(uid)
-        checks.check_function(function, uid, 1)
         if on_error not in ("fail", "side-output"):
             raise errors.SpecInvalid(f"process(on_error={on_error!r}): use 'fail' or 'side-output'")
-        if on_error == "side-output" and function.undo_refusal:
-            raise errors.SpecInvalid(f"process(on_error='side-output') of {uid!r}: {function.undo_refusal}")
+        checks.check_function(function, uid, KeyedFunction.inputs, on_error)
         if sort_by_event_time and self._event_time is None:
             raise errors.SpecInvalid(f"process(sort_by_event_time=True) of {uid!r} needs an event time")
         operator = graph.Operator(

@@ -8,6 +8,8 @@ processing-time timer falls due between them.
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import itertools
 import tempfile
 import zlib
@@ -18,12 +20,14 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 from sparkstate.backends import base, canonical, loader
-from sparkstate.functions import MIN_WATERMARK, KeyedFunction, OutputTag, TimeDomain
+from sparkstate.checkpoint import operator_parts
+from sparkstate.checkpointed import CheckpointedFunction
+from sparkstate.functions import MAX_WATERMARK, MIN_WATERMARK, KeyedFunction, OutputTag, TimeDomain
 from sparkstate.keygroups import KeySpace
 from sparkstate.operators import kinds
-from sparkstate.operators.base import EpochOverlay
+from sparkstate.operators.base import EpochOverlay, Operator
 from sparkstate.operators.epoch import commit_overlays
-from sparkstate.operators.spec import JobFacts
+from sparkstate.operators.spec import JobFacts, Restored
 from sparkstate.operators.user_metrics import Reading
 from sparkstate.serde import composite
 from sparkstate.serde.row import Row
@@ -41,6 +45,10 @@ class HarnessSnapshot:
     shards: tuple[bytes, ...]
     watermark: int
     processing_time: int
+    checkpoint_id: int = 0
+    """Its number, which the function was told."""
+    operator_state: tuple[bytes, ...] = ()
+    """Of each subtask."""
 
 
 class KeyedProcessHarness:
@@ -69,6 +77,11 @@ class KeyedProcessHarness:
     A ``KeyedBatchFunction`` gets the elements of one push as one batch; they are dicts or named rows, and its output
     are rows too.
 
+    ``parallelism`` is the number of subtasks, as slots of a job: each has a copy of the function and the keys of its
+    own shards, and broadcast and list state of operators is dealt out to them. ``function`` itself is the first one's,
+    until ``restore`` gives every subtask a fresh copy of the function as it was at the beginning, if it is a
+    ``CheckpointedFunction`` or there are several.
+
     ``options`` are fields of ``KeyedSpec``: ``on_error``, ``late_tag``, ``sort_by_event_time``, ….
     """
 
@@ -84,6 +97,7 @@ class KeyedProcessHarness:
         shards: int = 2,
         processing_time: int = 0,
         job_parameters: Mapping[str, str] | None = None,
+        parallelism: int = 1,
         **options: Any,
     ) -> None:
         self._key = key
@@ -92,6 +106,14 @@ class KeyedProcessHarness:
         self._spec = kinds.spec(
             function, uid=uid, row_columns=(), key_columns=("key",), key_type=key_type, **options
         )
+        self._parallelism = parallelism
+        self._functions = [function]
+        self._original = function
+        """As it was at the beginning; the same object where nothing of it depends on its life."""
+        if isinstance(function, CheckpointedFunction) or parallelism > 1:
+            self._original = copy.deepcopy(function)
+            self._functions += [copy.deepcopy(function) for _ in range(1, parallelism)]
+        self._checkpoints = 0
         self._key_codec = composite.key_codec(key_type)
         self._clock = ManualClock(processing_time)
         self._watermark = MIN_WATERMARK
@@ -101,7 +123,7 @@ class KeyedProcessHarness:
         self._outputs: dict[str | None, list[Any]] = {}
         self._folder = tempfile.TemporaryDirectory(prefix="sparkstate-harness-")
         self._folders = itertools.count()
-        self._start(())
+        self._start(None)
 
     # --- pushing
 
@@ -117,28 +139,34 @@ class KeyedProcessHarness:
         As in a job, rows are late against the watermark from before the epoch, and they see that one. Without
         ``watermark`` event time stands still, and no event-time timer fires.
         """
-        overlay = self._begin()
-        kept: list[tuple[Any, int | None]] = []
+        overlays = self._begin()
+        kept: list[list[tuple[Any, Any, int | None]]] = [[] for _ in overlays]
         for element, timestamp in elements:
             row = Row.of(**element) if isinstance(element, dict) else element
+            key = self._normal_key(self._key(row))
+            subtask = self.subtask_of(key)
             if timestamp is not None and MIN_WATERMARK < self._watermark >= timestamp:
-                overlay.late_rows += 1
+                overlays[subtask].late_rows += 1
                 if self._spec.late_tag is not None:
-                    self._operator.put_side(overlay, self._spec.late_tag, [row])
+                    self._operators[subtask].put_side(overlays[subtask], self._spec.late_tag, [row])
                     continue
-            kept.append((row, timestamp))
-        if self._spec.sort_by_event_time:
-            kept.sort(key=lambda element: MIN_WATERMARK if element[1] is None else element[1])
-        keys = [self._normal_key(self._key(row)) for row, _ in kept]
-        stamps = [timestamp for _, timestamp in kept]
-        self._operator.process_rows(
-            overlay, keys, [self.key_group(key) for key in keys], stamps, [row for row, _ in kept]
-        )
-        self._end(overlay, watermark)
+            kept[subtask].append((key, row, timestamp))
+        for operator, overlay, records in zip(self._operators, overlays, kept, strict=True):
+            if self._spec.sort_by_event_time:
+                records.sort(key=lambda record: MIN_WATERMARK if record[2] is None else record[2])
+            keys = [key for key, _, _ in records]
+            stamps = [timestamp for _, _, timestamp in records]
+            key_groups = [self.key_group(key) for key in keys]
+            operator.process_rows(overlay, keys, key_groups, stamps, [row for _, row, _ in records])
+        self._end(overlays, watermark)
 
     def process_watermark(self, watermark: int) -> None:
         """Move event time on: due timers fire. A watermark that is not after the current one changes nothing."""
         self._end(self._begin(), watermark)
+
+    def end_input(self) -> None:
+        """The input has ended: the watermark passes all event time, timers fire, and ``finish`` is called."""
+        self.process_watermark(MAX_WATERMARK)
 
     def set_processing_time(self, milliseconds: int) -> None:
         """Move wall time on: due timers fire."""
@@ -163,7 +191,15 @@ class KeyedProcessHarness:
         """The content of a state under a key: a value, list or dict;
         None if nothing (an accumulator, if aggregating)."""
         key = self._normal_key(key)
-        return self._operator.read_value(name, key, namespace, self.key_group(key))
+        return self._operators[self.subtask_of(key)].read_value(name, key, namespace, self.key_group(key))
+
+    def operator_state(self, name: str, subtask: int = 0) -> list[Any] | dict[Any, Any]:
+        """The committed operator state of a subtask: a list, or the map of broadcast state."""
+        return self._operators[subtask].read_operator_state(name)
+
+    def function(self, subtask: int = 0) -> Any:
+        """The function object of a subtask, with its own variables."""
+        return self._functions[subtask]
 
     def event_timers(self, key: Any = ...) -> list[base.Timer]:
         """Registered event-time timers in order of time; of one key, if given."""
@@ -186,17 +222,25 @@ class KeyedProcessHarness:
         return self._watermark
 
     def metrics(self) -> dict[str, Reading]:
-        """The readings of the function's own metrics, by name."""
-        return {reading.name: reading for reading in self._operator.metrics.read(self._clock.monotonic())}
+        """The readings of the function's own metrics in the first subtask, by name."""
+        return {reading.name: reading for reading in self._operators[0].metrics.read(self._clock.monotonic())}
 
     def key_group(self, key: Any) -> int:
         """The harness's own key groups; a job's come from Spark and are others."""
         return zlib.crc32(self._key_codec.encode(key)) % self._key_space.max_parallelism
 
+    def subtask_of(self, key: Any) -> int:
+        """The subtask that has this key."""
+        shard = self._key_space.shard_of_key_group(self.key_group(self._normal_key(key)))
+        return self._key_space.slot_of_shard(shard, self._parallelism)
+
     # --- life
 
     def snapshot(self) -> HarnessSnapshot:
-        """All state, timers and times, for ``restore`` into this or another harness, also with the other backend."""
+        """All state, timers and times, for ``restore`` into this or another harness, also with the other backend.
+        ``snapshot_state`` is called for it."""
+        self._checkpoints += 1
+        parts = self._operator_parts()
         files = []
         for number, store in self._stores.items():
             directory = self._directory(f"snapshot-{number}")
@@ -206,10 +250,23 @@ class KeyedProcessHarness:
                 files.append(file.path.read_bytes())
             finally:
                 taken.release()
-        return HarnessSnapshot(tuple(files), self._watermark, self._clock.now_ms())
+        return HarnessSnapshot(
+            tuple(files), self._watermark, self._clock.now_ms(), self._checkpoints, tuple(parts)
+        )
 
-    def restore(self, snapshot: HarnessSnapshot) -> None:
-        """Start again from a snapshot: the function is closed and opened, output stays as it is."""
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """Tell the functions that this checkpoint is complete."""
+        for operator in self._operators:
+            operator.notify(checkpoint_id, completed=True)
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        """Tell the functions that this checkpoint has failed."""
+        for operator in self._operators:
+            operator.notify(checkpoint_id, completed=False)
+
+    def restore(self, snapshot: HarnessSnapshot, parallelism: int | None = None) -> None:
+        """Start again from a snapshot, with as many subtasks as before or with another ``parallelism``: the functions
+        are closed and opened, output stays as it is."""
         if len(snapshot.shards) != self._key_space.shards:
             raise ValueError(
                 f"the snapshot has {len(snapshot.shards)} shards, this harness {self._key_space.shards}; "
@@ -218,7 +275,16 @@ class KeyedProcessHarness:
         self._stop()
         self._watermark = snapshot.watermark
         self._clock = ManualClock(snapshot.processing_time)
-        self._start(snapshot.shards)
+        self._checkpoints = max(self._checkpoints, snapshot.checkpoint_id)
+        if parallelism is not None:
+            self._parallelism = parallelism
+        if (
+            isinstance(self._original, CheckpointedFunction)
+            or self._parallelism > 1
+            or parallelism is not None
+        ):
+            self._functions = [copy.deepcopy(self._original) for _ in range(self._parallelism)]
+        self._start(snapshot)
 
     def close(self) -> None:
         """Close function and stores, and delete their files."""
@@ -233,25 +299,60 @@ class KeyedProcessHarness:
     ) -> None:
         self.close()
 
-    def _start(self, shards: tuple[bytes, ...]) -> None:
+    def _start(self, snapshot: HarnessSnapshot | None) -> None:
         settings = StateBackendSettings(type=self._backend, managed_memory_bytes=_MEMORY_BYTES)
         self._factory = loader.create_store_factory(settings, self._directory("factory"))
         self._stores: dict[int, base.ShardStore] = {}
         for number in range(self._key_space.shards):
             groups = self._key_space.key_groups_of_shard(number)
             store = self._factory.create(number, groups, self._directory(f"shard-{number}"))
-            if shards:
+            if snapshot is not None:
                 file = self._directory(f"restore-{number}") / canonical.FORMAT
-                file.write_bytes(shards[number])
+                file.write_bytes(snapshot.shards[number])
                 store.restore({canonical.FORMAT: file}, canonical.FORMAT)
             self._stores[number] = store
-        facts = JobFacts(parameters=self._parameters, attempt=self._lives)
-        self._operator = kinds.make(self._spec, self._stores, self._key_space, self._clock, 0, 1, facts=facts)
+        self._operators = [self._make(subtask, snapshot) for subtask in range(self._parallelism)]
         self._lives += 1
-        self._operator.open()
+        for operator in self._operators:
+            operator.open()
+
+    def _make(self, subtask: int, snapshot: HarnessSnapshot | None) -> Operator[Any]:
+        shards = self._key_space.shards_of_slot(subtask, self._parallelism)
+        return kinds.make(
+            dataclasses.replace(self._spec, function=self._functions[subtask]),
+            {number: self._stores[number] for number in shards},
+            self._key_space,
+            self._clock,
+            subtask,
+            self._parallelism,
+            facts=JobFacts(parameters=self._parameters, attempt=self._lives),
+            restored=None if snapshot is None else self._restored(subtask, snapshot),
+        )
+
+    def _restored(self, subtask: int, snapshot: HarnessSnapshot) -> Restored:
+        names = [f"operator state {number}" for number in range(len(snapshot.operator_state))]
+        parts = list(map(operator_parts.decode, snapshot.operator_state, names))
+        dealt = operator_parts.dealt_to(subtask, self._parallelism, parts) if parts else ()
+        return Restored(checkpoint_id=snapshot.checkpoint_id, states=dealt)
+
+    def _operator_parts(self) -> list[bytes]:
+        """The operator state of each subtask, in its stored form."""
+        images = [
+            operator.snapshot_operator_state(self._checkpoints, self._clock.now_ms())
+            for operator in self._operators
+        ]
+        return [
+            operator_parts.encode(
+                operator_parts.OperatorPart(
+                    slot=subtask, slots=self._parallelism, states=tuple(image.encode() for image in own)
+                )
+            )
+            for subtask, own in enumerate(images)
+        ]
 
     def _stop(self) -> None:
-        self._operator.close()
+        for operator in self._operators:
+            operator.close()
         for store in self._stores.values():
             store.close()
         self._factory.close()
@@ -261,24 +362,28 @@ class KeyedProcessHarness:
         path.mkdir()
         return path
 
-    def _begin(self) -> EpochOverlay:
+    def _begin(self) -> list[EpochOverlay]:
         self._epoch += 1
-        overlay: EpochOverlay = self._operator.begin(self._epoch, self._watermark, self._clock.now_ms())
-        return overlay
+        now = self._clock.now_ms()
+        return [operator.begin(self._epoch, self._watermark, now) for operator in self._operators]
 
-    def _end(self, overlay: EpochOverlay, watermark: int | None = None) -> None:
+    def _end(self, overlays: list[EpochOverlay], watermark: int | None = None) -> None:
         if watermark is not None:
             self._watermark = max(self._watermark, watermark)
-        self._operator.finish(overlay, self._watermark)
-        commit_overlays([(self._operator, overlay)])
-        for tag, rows in overlay.unconverted.items():
-            self._outputs.setdefault(tag, []).extend(rows)
+        parts = list(zip(self._operators, overlays, strict=True))
+        for operator, overlay in parts:
+            operator.finish(overlay, self._watermark)
+        commit_overlays(parts)
+        for overlay in overlays:
+            for tag, rows in overlay.unconverted.items():
+                self._outputs.setdefault(tag, []).extend(rows)
 
     def _normal_key(self, key: Any) -> Any:
         return None if key is None else self._spec.key_type.normalize(key)
 
     def _timers(self, domain: TimeDomain, key: Any) -> list[base.Timer]:
-        found = [t for table in self._operator.timer_tables(domain) for t in table.due(2**63 - 1)]
+        tables = [table for operator in self._operators for table in operator.timer_tables(domain)]
+        found = [timer for table in tables for timer in table.due(2**63 - 1)]
         if key is not ...:
             found = [timer for timer in found if timer.key == self._normal_key(key)]
         return sorted(found, key=lambda timer: timer.timestamp)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 from sparkstate.functions import MIN_WATERMARK, KeyedCoProcessFunction
 from sparkstate.operators.spec import TwoInputSpec
 from sparkstate.serde.row import Row
 from sparkstate.serde.typeinfo import TypeInformation
 from sparkstate.testing.harness import KeyedProcessHarness
+
+_Record: TypeAlias = tuple[int, Any, Any, int | None]
+"""Input, key, row, event time."""
 
 
 class KeyedCoProcessHarness(KeyedProcessHarness):
@@ -62,26 +65,27 @@ class KeyedCoProcessHarness(KeyedProcessHarness):
         """Push several (input, row, timestamp) as one epoch, at whose end event time moves on to ``watermark``. Inputs
         are 0 and 1. As in a job, rows of the first input are processed before those of the second; with
         ``sort_by_event_time``, in order of their times."""
-        overlay = self._begin()
+        overlays = self._begin()
         spec: TwoInputSpec = self._spec  # type: ignore[assignment]
-        kept: list[tuple[int, Any, int | None]] = []
+        kept: list[list[_Record]] = [[] for _ in overlays]
         for number, element, timestamp in rows:
             row = Row.of(**element) if isinstance(element, dict) else element
+            key = self._normal_key(self._keys[number](row))
+            subtask = self.subtask_of(key)
             if timestamp is not None and MIN_WATERMARK < self._watermark >= timestamp:
-                overlay.late_rows += 1
+                overlays[subtask].late_rows += 1
                 tag = spec.late_tags[number]
                 if tag is not None:
-                    self._operator.put_side(overlay, tag, [row])
+                    self._operators[subtask].put_side(overlays[subtask], tag, [row])
                     continue
-            kept.append((number, row, timestamp))
-        kept.sort(key=_by_time if spec.sort_by_event_time else _by_input)
-        for number, group in itertools.groupby(kept, key=_by_input):
-            together = list(group)
-            keys = [self._normal_key(self._keys[number](row)) for _, row, _ in together]
-            kgs = [self.key_group(key) for key in keys]
-            stamps = [timestamp for _, _, timestamp in together]
-            self._operator.process_rows(overlay, keys, kgs, stamps, [row for _, row, _ in together], number)
-        self._end(overlay, watermark)
+            kept[subtask].append((number, key, row, timestamp))
+        for operator, overlay, records in zip(self._operators, overlays, kept, strict=True):
+            records.sort(key=_by_time if spec.sort_by_event_time else _by_input)
+            for number, group in itertools.groupby(records, key=_by_input):
+                _, keys, together, stamps = zip(*group, strict=True)
+                kgs = [self.key_group(key) for key in keys]
+                operator.process_rows(overlay, keys, kgs, stamps, together, number)
+        self._end(overlays, watermark)
 
     def process_element(self, row: Any, timestamp: int | None = None) -> NoReturn:
         """Refused: a row is of one of the inputs."""
@@ -94,9 +98,9 @@ class KeyedCoProcessHarness(KeyedProcessHarness):
         raise TypeError("the function has two inputs; use process_rows_of_both")
 
 
-def _by_input(row: tuple[int, Any, int | None]) -> int:
-    return row[0]
+def _by_input(record: _Record) -> int:
+    return record[0]
 
 
-def _by_time(row: tuple[int, Any, int | None]) -> tuple[int, int]:
-    return (MIN_WATERMARK if row[2] is None else row[2], row[0])
+def _by_time(record: _Record) -> tuple[int, int]:
+    return (MIN_WATERMARK if record[3] is None else record[3], record[0])

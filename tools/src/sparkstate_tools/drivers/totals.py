@@ -88,6 +88,14 @@ def expected_groups(rows: list[Row]) -> Counter[tuple[int, int]]:
     return Counter((v, i + 1) for v, count in counts.items() for i in range(count))
 
 
+def check_counted(output: Path, rows: list[Row]) -> None:
+    """What the slots of ``jobs/counted.py`` have counted in variables of their own is every row, once."""
+    told = read(output / "counted")
+    assert sum(each["rows"] for each in told) == len(rows), told
+    assert sum(each["total"] for each in told) == sum(row[2] for row in rows), told
+    assert all(each["begun"] == 1 for each in told), "a slot lacks the broadcast state of the first life"
+
+
 def check(output: Path, rows: list[Row]) -> None:
     """The published files hold each record exactly once."""
     got = Counter(tuple(r.values()) for r in read(output / "totals"))

@@ -12,7 +12,7 @@ from sparkstate import columns, errors
 from sparkstate.batches import keys as batch_keys
 from sparkstate.batches.functions import BatchRuntimeContext, RowError
 from sparkstate.batches.keys import BatchKeys
-from sparkstate.functions import OutputTag, TimeDomain
+from sparkstate.functions import MAX_WATERMARK, OutputTag, TimeDomain
 from sparkstate.operators.batches import arrow_types
 from sparkstate.operators.batches.binding import Binding
 from sparkstate.operators.batches.contexts import Context
@@ -21,6 +21,7 @@ from sparkstate.operators.common.outputs import Outputs
 from sparkstate.operators.rows import arrow_rows, frames
 from sparkstate.operators.spec import BatchOperatorSpec
 from sparkstate.operators.state.handles import StateHandle
+from sparkstate.operators.state.operator_states import OperatorStates
 from sparkstate.operators.state.overlay import Overlay, TimerKey
 from sparkstate.operators.state.tables import OperatorTables
 
@@ -28,9 +29,12 @@ from sparkstate.operators.state.tables import OperatorTables
 class BatchCalls:
     """Not thread-safe: one piece of work at a time."""
 
-    def __init__(self, spec: BatchOperatorSpec, tables: OperatorTables) -> None:
+    def __init__(
+        self, spec: BatchOperatorSpec, tables: OperatorTables, operator_states: OperatorStates
+    ) -> None:
         self.spec = spec
         self.tables = tables
+        self._operator_states = operator_states
         self.outputs = Outputs(spec)
         self.binding = Binding(spec.uid)
         self.cursor = self.binding.cursor
@@ -45,18 +49,32 @@ class BatchCalls:
         """Open the function, which declares its state."""
         user_function.open_with(self.spec.function, context, self.spec.uid)
 
+    def finish(self, overlay: Overlay, handles: Iterable[StateHandle]) -> None:
+        """The input has ended: call ``finish`` and put out what it yields. There are no keys."""
+        self.bind(overlay, MAX_WATERMARK)
+        self._without_keys(handles)
+        self.outputs.start_piece(overlay)
+        step = f"epoch {overlay.epoch}: finish()"
+        for frame in user_function.calling(self.spec.uid, step, lambda: _frames(self.spec.function.finish())):
+            self._put(overlay, frame)
+        self.outputs.end_piece(overlay)
+
     def close(self, handles: Iterable[StateHandle]) -> None:
         """Close the function, which no longer has keys; ``handles`` are all that it was given."""
+        self._without_keys(handles)
+        user_function.close(self.spec.function, self.spec.uid)
+
+    def _without_keys(self, handles: Iterable[StateHandle]) -> None:
         self.binding.unbind()
         for handle in handles:
             handle.unbind()
-        user_function.close(self.spec.function, self.spec.uid)
 
     def bind(self, overlay: Overlay, watermark: int) -> None:
         """Point handles, context and timer service at this overlay."""
         self.binding.bind(overlay, watermark)
         for handle, table in zip(self.tables.handles, overlay.tables, strict=True):
             handle.bind(table)
+        self._operator_states.bind(overlay.operator_changes)
 
     # --- the calls
 
@@ -157,3 +175,8 @@ class BatchCalls:
         return errors.UserCodeError(
             f"operator {self.spec.uid!r}, epoch {overlay.epoch}, {where}: {user_function.describe(error)}"
         )
+
+
+def _frames(yielded: Any) -> list[Any]:
+    """All that ``finish`` gives: one frame, or those that it yields."""
+    return [yielded] if frames.is_frame(yielded) else list(yielded or ())

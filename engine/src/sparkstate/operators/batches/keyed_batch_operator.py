@@ -12,12 +12,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from sparkstate.batches.functions import BatchRuntimeContext
 from sparkstate.operators.batches import firing
 from sparkstate.operators.batches.calls import BatchCalls
 from sparkstate.operators.batches.contexts import OperatorBatchRuntimeContext
 from sparkstate.operators.common import garbage
 from sparkstate.operators.common.overlay_operator import OverlayOperator
 from sparkstate.operators.spec import BatchOperatorSpec
+from sparkstate.operators.state.operator_states import OperatorStates
 from sparkstate.operators.state.overlay import Overlay
 from sparkstate.operators.state.tables import OperatorTables
 from sparkstate.serde.row import Row
@@ -28,11 +30,16 @@ class KeyedBatchOperator(OverlayOperator[BatchOperatorSpec, BatchCalls]):
 
     in_columns = True
 
-    def _make_calls(self, spec: BatchOperatorSpec, tables: OperatorTables) -> BatchCalls:
-        return BatchCalls(spec, tables)
+    def _make_calls(
+        self, spec: BatchOperatorSpec, tables: OperatorTables, operator_states: OperatorStates
+    ) -> BatchCalls:
+        return BatchCalls(spec, tables, operator_states)
 
-    def _open(self) -> None:
-        self._calls.open(OperatorBatchRuntimeContext(self._context, self._calls.binding))
+    def _open(self, context: BatchRuntimeContext) -> None:
+        self._calls.open(context)
+
+    def _open_context(self) -> BatchRuntimeContext:
+        return OperatorBatchRuntimeContext(self._context, self._calls.binding)
 
     def _process(self, overlay: Overlay, batch: pa.RecordBatch) -> None:
         with self._lock, garbage.collection_paused():

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import abc
 import threading
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any, Generic, Protocol, TypeVar
 
 import pyarrow as pa
@@ -19,17 +19,19 @@ import pyarrow as pa
 from sparkstate import errors
 from sparkstate.backends.base import ShardStore, TimerTable
 from sparkstate.clock import Clock
-from sparkstate.functions import MIN_WATERMARK, TimeDomain
+from sparkstate.functions import MAX_WATERMARK, MIN_WATERMARK, TimeDomain
 from sparkstate.keygroups import KeySpace
-from sparkstate.operators.base import EpochChanges
+from sparkstate.operators.base import EpochChanges, StateImage
 from sparkstate.operators.common import garbage, intake
+from sparkstate.operators.common.checkpoint_hooks import CheckpointHooks
 from sparkstate.operators.common.outputs import Outputs
 from sparkstate.operators.memory.budget import EpochBudget
 from sparkstate.operators.rows import sorting
-from sparkstate.operators.spec import JobFacts, KeyedSpec
+from sparkstate.operators.spec import JobFacts, KeyedSpec, Restored
 from sparkstate.operators.state import changes, inspection
 from sparkstate.operators.state.context import Cursor
 from sparkstate.operators.state.handles import StateHandle
+from sparkstate.operators.state.operator_states import OperatorStates
 from sparkstate.operators.state.overlay import Overlay
 from sparkstate.operators.state.runtime_context import OperatorRuntimeContext
 from sparkstate.operators.state.tables import OperatorTables
@@ -42,6 +44,9 @@ class FunctionCalls(Protocol):
 
     outputs: Outputs
     cursor: Cursor
+
+    def finish(self, overlay: Overlay, handles: Iterable[StateHandle]) -> None:
+        """The input has ended: the function gives its last rows."""
 
     def close(self, handles: Iterable[StateHandle]) -> None:
         """Close the function, which no longer has a key."""
@@ -67,13 +72,17 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
         parallelism: int,
         budget: EpochBudget | None = None,
         facts: JobFacts | None = None,
+        restored: Restored | None = None,
     ) -> None:
         self.spec = spec
         self.stores = stores
         self._budget = budget
         self._clock = clock
         self._tables = OperatorTables(spec.uid, spec.key_type, stores, key_space, self.in_columns)
-        self._calls = self._make_calls(spec, self._tables)
+        restored = restored or Restored()
+        self._operator_states = OperatorStates(spec.uid, restored.states)
+        self._hooks = CheckpointHooks(spec.function, spec.uid, self._operator_states, restored, subtask == 0)
+        self._calls = self._make_calls(spec, self._tables, self._operator_states)
         self._intake = self._make_intake(spec, self._tables.owned)
         self._lock = threading.RLock()
         self._context = OperatorRuntimeContext(
@@ -92,7 +101,7 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
     # --- of each kind
 
     @abc.abstractmethod
-    def _make_calls(self, spec: S, tables: OperatorTables) -> C:
+    def _make_calls(self, spec: S, tables: OperatorTables, operator_states: OperatorStates) -> C:
         """The calls of the function."""
 
     def _make_intake(self, spec: S, owned: Set[int]) -> intake.Intake:
@@ -100,7 +109,11 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
         return intake.Intake(spec, owned, self._calls.outputs)
 
     @abc.abstractmethod
-    def _open(self) -> None:
+    def _open_context(self) -> Any:
+        """What ``open`` is given."""
+
+    @abc.abstractmethod
+    def _open(self, context: Any) -> None:
         """Open the function."""
 
     @abc.abstractmethod
@@ -114,13 +127,16 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
     # --- life
 
     def open(self) -> None:
-        with self._lock:
-            self._open()
-            self._context.is_open = False
+        context = self._open_context()
+        with self._lock, self._operator_states.at_once():
+            self._hooks.initialize(context)
+            self._open(context)
+            self._context.is_open = self._operator_states.may_declare = False
             self._tables.set_handles(self._context.handles.values())
 
     def close(self) -> None:
         with self._lock:
+            self._operator_states.unbind()
             self._calls.close(self._context.handles.values())
 
     # --- one epoch
@@ -157,8 +173,11 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
             with garbage.collection_paused():
                 self._fire(overlay, watermark)
             self._settle(overlay)
+            if watermark == MAX_WATERMARK:
+                self._calls.finish(overlay, self._context.handles.values())
             self._context.metrics.refresh_gauges()
             overlay.finished = True
+            self._hooks.finished(overlay.epoch)
 
     def commit_spilled(self, overlay: Overlay) -> None:
         if overlay.spill is not None and self._budget is not None:
@@ -174,6 +193,31 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
             overlay, tables.handles, timer_specs, tables.shard_of, tables.takes_columns
         )
         return EpochChanges(by_shard, changes.key_groups_of(by_shard, overlay.known))
+
+    def commit_operator_state(self, overlay: Overlay) -> None:
+        with self._lock:
+            self._operator_states.commit(overlay.operator_changes)
+            self._hooks.committed()
+
+    # --- checkpoints
+
+    @property
+    def has_operator_state(self) -> bool:
+        return not self._operator_states.is_empty
+
+    @property
+    def listens_to_checkpoints(self) -> bool:
+        return self._hooks.listens
+
+    def snapshot_operator_state(self, checkpoint_id: int, timestamp_ms: int) -> Sequence[StateImage]:
+        with self._lock:
+            return self._hooks.snapshot(checkpoint_id, timestamp_ms)
+
+    def notify(self, checkpoint_id: int, *, completed: bool) -> None:
+        with self._lock:
+            self._hooks.notify(checkpoint_id, completed=completed)
+
+    # --- details
 
     def _process_parts(self, overlay: Overlay, batch: pa.RecordBatch) -> None:
         for part in (batch,) if self._budget is None else self._budget.parts(self.spec.uid, batch):
@@ -230,6 +274,10 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
             spec, tables = self._handle(state).spec, self._tables
             kgs = sorted(tables.owned) if key_group is None else [key_group]
             return inspection.read_cell(spec, tables.register(spec), kgs, key, namespace)
+
+    def read_operator_state(self, state: str) -> list[Any] | dict[Any, Any]:
+        with self._lock:
+            return self._operator_states.read(state)
 
     def _handle(self, state: str) -> StateHandle:
         handle = self._context.handles.get(state)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final, Protocol, TypeVar
 
 from sparkstate import errors
 
 _SHOWN_CHARACTERS: Final = 500
 C_contra = TypeVar("C_contra", contravariant=True)
+T = TypeVar("T")
 
 
 class UserFunction(Protocol[C_contra]):
@@ -22,16 +24,31 @@ class UserFunction(Protocol[C_contra]):
 
 def open_with(function: UserFunction[C_contra], context: C_contra, uid: str) -> None:
     """Open the function, which declares its state."""
+    declaring(uid, "open()", lambda: function.open(context))
+
+
+def declaring(uid: str, step: str, call: Callable[[], T]) -> T:
+    """Make a call that declares state. What it raises names operator and step."""
     try:
-        function.open(context)
+        return call()
     except errors.StateMigrationError:
         raise
-    except errors.StateError as error:  # whatever open() declares, it declares again after a restart
+    except errors.StateError as error:  # whatever the call declares, it declares again after a restart
         raise errors.DeclarationError(str(error)) from error
     except errors.SparkstateError:
         raise
     except Exception as error:
-        raise errors.UserCodeError(f"operator {uid!r}: open() raised {describe(error)}") from error
+        raise errors.UserCodeError(f"operator {uid!r}: {step} raised {describe(error)}") from error
+
+
+def calling(uid: str, step: str, call: Callable[[], T]) -> T:
+    """Make a call outside rows and timers. What the user's code raises names operator and step."""
+    try:
+        return call()
+    except Exception as error:
+        if isinstance(error, errors.SparkstateError) and not isinstance(error, errors.StateError):
+            raise
+        raise errors.UserCodeError(f"operator {uid!r}: {step} raised {describe(error)}") from error
 
 
 def close(function: UserFunction[Any], uid: str) -> None:

@@ -13,12 +13,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from sparkstate import errors
-from sparkstate.functions import RuntimeContext
+from sparkstate.functions import MAX_WATERMARK, RuntimeContext
 from sparkstate.operators.common import user_function
 from sparkstate.operators.common.outputs import Outputs
 from sparkstate.operators.spec import OperatorSpec, RecordSpec
 from sparkstate.operators.state.context import Cursor
 from sparkstate.operators.state.handles import StateHandle
+from sparkstate.operators.state.operator_states import OperatorStates
 from sparkstate.operators.state.overlay import Overlay, undo
 from sparkstate.operators.state.tables import OperatorTables
 
@@ -26,9 +27,10 @@ from sparkstate.operators.state.tables import OperatorTables
 class RecordCalls:
     """All but the loop. Not thread-safe: one piece of work at a time."""
 
-    def __init__(self, spec: RecordSpec, tables: OperatorTables) -> None:
+    def __init__(self, spec: RecordSpec, tables: OperatorTables, operator_states: OperatorStates) -> None:
         self.spec = spec
         self.tables = tables
+        self._operator_states = operator_states
         self.outputs = Outputs(spec)
         self.cursor = Cursor()
 
@@ -38,12 +40,26 @@ class RecordCalls:
         """Open the function, which declares its state."""
         user_function.open_with(self.spec.function, context, self.spec.uid)
 
+    def finish(self, overlay: Overlay, handles: Iterable[StateHandle]) -> None:
+        """The input has ended: call ``finish`` and put out what it yields. There is no key."""
+        self.bind(overlay, MAX_WATERMARK)
+        self._without_key(handles)
+        function = self.spec.function
+        yielded = user_function.calling(
+            self.spec.uid, f"epoch {overlay.epoch}: finish()", lambda: list(function.finish() or ())
+        )
+        stamps = [None] * len(yielded) if self.spec.emit_timestamps else None
+        self.outputs.put(overlay, yielded, stamps)
+
     def close(self, handles: Iterable[StateHandle]) -> None:
         """Close the function, which no longer has a key; ``handles`` are all that it was given."""
+        self._without_key(handles)
+        user_function.close(self.spec.function, self.spec.uid)
+
+    def _without_key(self, handles: Iterable[StateHandle]) -> None:
         self.cursor.unbind()
         for handle in handles:
             handle.unbind()
-        user_function.close(self.spec.function, self.spec.uid)
 
     def bind(self, overlay: Overlay, watermark: int) -> None:
         """Point cursor, handles and timer service at this overlay."""
@@ -53,6 +69,7 @@ class RecordCalls:
         cursor.service.bind(overlay, watermark)
         for handle, table in zip(self.tables.handles, overlay.tables, strict=True):
             handle.bind(table)
+        self._operator_states.bind(overlay.operator_changes)
 
     # --- what the user's code raises
 

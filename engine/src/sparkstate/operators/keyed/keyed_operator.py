@@ -15,12 +15,14 @@ from typing import Any
 import pyarrow as pa
 
 from sparkstate import columns
+from sparkstate.functions import RuntimeContext
 from sparkstate.operators.common import garbage
 from sparkstate.operators.common.overlay_operator import OverlayOperator
 from sparkstate.operators.keyed import firing
 from sparkstate.operators.keyed.calls import Calls
 from sparkstate.operators.rows import arrow_rows
 from sparkstate.operators.spec import OperatorSpec
+from sparkstate.operators.state.operator_states import OperatorStates
 from sparkstate.operators.state.overlay import Overlay
 from sparkstate.operators.state.tables import OperatorTables
 from sparkstate.serde import row as rows_module
@@ -34,13 +36,18 @@ class KeyedOperator(OverlayOperator[OperatorSpec, Calls]):
     """One operator of one slot (``operators.base.Operator``). Calls may come from several threads;
     they run one after another."""
 
-    def _make_calls(self, spec: OperatorSpec, tables: OperatorTables) -> Calls:
+    def _make_calls(
+        self, spec: OperatorSpec, tables: OperatorTables, operator_states: OperatorStates
+    ) -> Calls:
         self._row_class = rows_module.row_class(spec.row_columns)
         self._read_keys = arrow_rows.key_reader(spec.key_columns, spec.key_type)
-        return Calls(spec, tables)
+        return Calls(spec, tables, operator_states)
 
-    def _open(self) -> None:
-        self._calls.open(self._context)
+    def _open(self, context: RuntimeContext) -> None:
+        self._calls.open(context)
+
+    def _open_context(self) -> RuntimeContext:
+        return self._context
 
     def _fire(self, overlay: Overlay, watermark: int) -> None:
         firing.fire_all(self._calls, self._budget, overlay, watermark)

@@ -19,6 +19,7 @@ from sparkstate.functions import TimeDomain
 from sparkstate.operators.rows.files import EpochFiles
 from sparkstate.operators.state.column_entries import ColumnEntries
 from sparkstate.operators.state.known_keys import KnownKeys, ObjectKeys
+from sparkstate.operators.state.operator_handles import Changes
 
 MISSING: Final = object()
 """In a journal: there was no entry."""
@@ -216,6 +217,8 @@ class Overlay:
     timers: dict[TimeDomain, TimerOverlay] = field(
         default_factory=lambda: {domain: TimerOverlay() for domain in TimeDomain}
     )
+    operator_changes: Changes = field(default_factory=dict)
+    """The changes to operator state."""
     rows_in: int = 0
     late_rows: int = 0
     dropped_rows: int = 0
@@ -255,6 +258,7 @@ class Overlay:
     def forget_state(self) -> None:
         """After the commit: keep the output alone."""
         self.known, self.tables = ObjectKeys(), []
+        self.operator_changes = {}
         self.timers = {domain: TimerOverlay() for domain in TimeDomain}
         if self.spill is not None:
             self.spill.close()

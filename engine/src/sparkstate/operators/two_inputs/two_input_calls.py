@@ -14,6 +14,7 @@ from sparkstate.operators.common import user_function
 from sparkstate.operators.keyed.calls import RecordCalls
 from sparkstate.operators.rows import arrow_rows
 from sparkstate.operators.spec import TwoInputSpec
+from sparkstate.operators.state.operator_states import OperatorStates
 from sparkstate.operators.state.overlay import Overlay
 from sparkstate.operators.state.tables import OperatorTables
 from sparkstate.serde import row as rows_module
@@ -26,8 +27,8 @@ class TwoInputCalls(RecordCalls):
 
     spec: TwoInputSpec
 
-    def __init__(self, spec: TwoInputSpec, tables: OperatorTables) -> None:
-        super().__init__(spec, tables)
+    def __init__(self, spec: TwoInputSpec, tables: OperatorTables, operator_states: OperatorStates) -> None:
+        super().__init__(spec, tables, operator_states)
         self.calls: tuple[Call, Call] = (spec.function.process_element1, spec.function.process_element2)
         """By input."""
         self._classes = [rows_module.row_class(names) for names in spec.columns_of_inputs]

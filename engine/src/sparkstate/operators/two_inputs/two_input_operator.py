@@ -10,12 +10,13 @@ from typing import Any
 import pyarrow as pa
 
 from sparkstate import columns
-from sparkstate.functions import MIN_WATERMARK
+from sparkstate.functions import MIN_WATERMARK, RuntimeContext
 from sparkstate.operators.common import garbage
 from sparkstate.operators.common.overlay_operator import OverlayOperator
 from sparkstate.operators.keyed import firing
 from sparkstate.operators.rows import arrow_rows
 from sparkstate.operators.spec import TwoInputSpec
+from sparkstate.operators.state.operator_states import OperatorStates
 from sparkstate.operators.state.overlay import Overlay
 from sparkstate.operators.state.tables import OperatorTables
 from sparkstate.operators.two_inputs import row_order
@@ -29,15 +30,20 @@ _STRETCH_ROWS = 2048
 class TwoInputOperator(OverlayOperator[TwoInputSpec, TwoInputCalls]):
     """One operator of one slot (``operators.base.Operator``)."""
 
-    def _make_calls(self, spec: TwoInputSpec, tables: OperatorTables) -> TwoInputCalls:
+    def _make_calls(
+        self, spec: TwoInputSpec, tables: OperatorTables, operator_states: OperatorStates
+    ) -> TwoInputCalls:
         self._read_keys = arrow_rows.key_reader(spec.key_columns, spec.key_type)
-        return TwoInputCalls(spec, tables)
+        return TwoInputCalls(spec, tables, operator_states)
 
     def _make_intake(self, spec: TwoInputSpec, owned: Set[int]) -> TwoInputIntake:
         return TwoInputIntake(spec, owned, self._calls.outputs)
 
-    def _open(self) -> None:
-        self._calls.open(self._context)
+    def _open(self, context: RuntimeContext) -> None:
+        self._calls.open(context)
+
+    def _open_context(self) -> RuntimeContext:
+        return self._context
 
     def _fire(self, overlay: Overlay, watermark: int) -> None:
         firing.fire_all(self._calls, self._budget, overlay, watermark)

@@ -73,7 +73,10 @@ def source(spark: Any, params: dict[str, str]) -> Any:
     return reader.option("maxFilesPerTrigger", files).parquet(params["input"])
 
 
-def declare(rows: Any, params: dict[str, str], function: type[Totals] = Totals) -> None:
+def declare(
+    rows: Any, params: dict[str, str], function: type[Totals] = Totals, groups_function: type[Groups] = Groups
+) -> Any:
+    """The operators and their sinks; returns the output of the second."""
     poison = params.get("poison", "")
     totals = sparkstate.keyed(rows, "k", event_time="at", delay=int(params.get("delay", "500"))).process(
         function(poison, float(params.get("pause", "0"))),
@@ -87,6 +90,9 @@ def declare(rows: Any, params: dict[str, str], function: type[Totals] = Totals) 
     totals.side_output(QUIET).sink(sparkstate.FileSink(f"{out}/quiet"))
     if params.get("on_error"):
         totals.side_output(ERRORS).sink(sparkstate.FileSink(f"{out}/errors"))
-    groups = totals.keyed("v").process(Groups(), uid="groups", output_schema="v bigint, count bigint")
+    groups = totals.keyed("v").process(
+        groups_function(), uid="groups", output_schema="v bigint, count bigint"
+    )
     if params.get("without") != "groups":
         groups.sink(sparkstate.FileSink(f"{out}/groups"))
+    return groups

@@ -1,0 +1,163 @@
+"""The file of a slot's operator state, and how it comes to other slots (docs/formats.md).
+
+A part has the frame of everything small, magic ``SSOS``, and one msgpack map as its payload. Values are bytes that
+only their declared types can read, so reading a part runs no code.
+
+Which slot gets which values is decided at the restore: ``dealt_to`` is pure, and needs the parts of all slots.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+
+from sparkstate import errors
+from sparkstate.checkpoint.downloader import Downloader
+from sparkstate.handles import FileHandle
+from sparkstate.log import framing
+from sparkstate.serde import types
+from sparkstate.state import descriptors
+
+MAGIC: Final = b"SSOS"
+VERSION: Final = 1
+
+Mode: TypeAlias = Literal["split", "union", "broadcast"]
+"""How a state's values come to slots."""
+
+
+class StoredState(msgspec.Struct, frozen=True, kw_only=True):
+    """One operator state of one slot, or, once it is dealt out, what one slot gets of it.
+
+    Types are the stable descriptions of ``serde.types``. ``keys`` has the encoded map keys of broadcast state
+    (``serde.composite``), each beside its value; of lists there are values alone. An empty value is None.
+    """
+
+    uid: str
+    name: str
+    mode: Mode
+    value_type: str
+    key_type: str = ""
+    values: tuple[bytes, ...] = ()
+    keys: tuple[bytes, ...] = ()
+
+
+class OperatorPart(msgspec.Struct, frozen=True, kw_only=True):
+    """The operator state of slot ``slot`` of ``slots``."""
+
+    slot: int
+    slots: int
+    states: tuple[StoredState, ...] = ()
+
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER = msgspec.msgpack.Decoder(OperatorPart)
+
+
+def encode(part: OperatorPart) -> bytes:
+    """The bytes of the file."""
+    return framing.frame(MAGIC, VERSION, _ENCODER.encode(part))
+
+
+def decode(data: bytes, name: str) -> OperatorPart:
+    """The inverse of :func:`encode`; ``name`` is for messages. Raises ``CorruptData``; ``UnknownFormat`` for newer
+    formats."""
+    part = framing.parse(_DECODER, framing.unframe(MAGIC, VERSION, data, name), name)
+    problem = _problem(part)
+    if problem:
+        raise errors.CorruptData(f"{name} {problem}")
+    return part
+
+
+def read(downloader: Downloader, files: Sequence[FileHandle], url: str) -> list[OperatorPart]:
+    """The parts of all slots of a snapshot; ``url`` is where the paths of ``files`` begin. Raises ``CorruptData`` for
+    files that are damaged, missing, or of several snapshots."""
+    names = [f"{url}/{file.path}" if file.path else f"inline file {file.name} under {url}" for file in files]
+    parts = [decode(downloader.read(file), name) for file, name in zip(files, names, strict=True)]
+    check_together(parts, names)
+    return parts
+
+
+def dealt_to(slot: int, slots: int, parts: Sequence[OperatorPart]) -> tuple[StoredState, ...]:
+    """What slot ``slot`` of ``slots`` gets. ``parts`` are those of all slots of the snapshot, in order.
+
+    With as many slots as before, each keeps the elements of its split lists. Otherwise the elements of all slots, in
+    order, are dealt out in turn. A state is dealt to every slot, also where none of its values are.
+    """
+    found: dict[tuple[str, str], list[StoredState]] = {}
+    for part in parts:
+        for state in part.states:
+            found.setdefault((state.uid, state.name), []).append(state)
+    own = {(state.uid, state.name): state for state in parts[slot].states} if slots == len(parts) else None
+    return tuple(_dealt(states, slot, slots, own) for _, states in sorted(found.items()))
+
+
+def _dealt(
+    states: list[StoredState],
+    slot: int,
+    slots: int,
+    own: dict[tuple[str, str], StoredState] | None,
+) -> StoredState:
+    first = states[0]
+    if first.mode == "broadcast":
+        return first
+    if first.mode == "union":
+        return msgspec.structs.replace(first, values=_all_values(states))
+    if own is not None:
+        empty = msgspec.structs.replace(first, values=())
+        return own.get((first.uid, first.name), empty)
+    return msgspec.structs.replace(first, values=_all_values(states)[slot::slots])
+
+
+def _all_values(states: Iterable[StoredState]) -> tuple[bytes, ...]:
+    return tuple(itertools.chain.from_iterable(state.values for state in states))
+
+
+def check_together(parts: Sequence[OperatorPart], names: Sequence[str]) -> None:
+    """Raises ``CorruptData`` unless these are the parts of one snapshot, in order. ``names`` are for messages."""
+    declared: dict[tuple[str, str], tuple[str, str, str]] = {}
+    for number, (part, name) in enumerate(zip(parts, names, strict=True)):
+        if (part.slot, part.slots) != (number, len(parts)):
+            raise errors.CorruptData(
+                f"{name} is the operator state of slot {part.slot} of {part.slots}, "
+                f"not of slot {number} of {len(parts)}"
+            )
+        for state in part.states:
+            mine = (state.mode, state.value_type, state.key_type)
+            if declared.setdefault((state.uid, state.name), mine) != mine:
+                raise errors.CorruptData(
+                    f"{name} has state {state.name!r} of operator {state.uid!r} as {mine}, another slot's file as "
+                    f"{declared[state.uid, state.name]}"
+                )
+
+
+def _problem(part: OperatorPart) -> str:
+    if not 0 <= part.slot < part.slots:
+        return f"is of slot {part.slot} of {part.slots}, which there cannot be"
+    named = [(state.uid, state.name) for state in part.states]
+    if len(set(named)) != len(named):
+        return "has a state twice"
+    for state in part.states:
+        problem = _problem_of(state)
+        if problem:
+            return f"has state {state.name!r} of operator {state.uid!r}, which {problem}"
+    return ""
+
+
+def _problem_of(state: StoredState) -> str:
+    if not 1 <= len(state.name) <= descriptors.NAME_LENGTH_MAX:
+        return f"has a name of {len(state.name)} characters"
+    try:
+        types.parse(state.value_type)
+        if state.key_type and not types.parse(state.key_type).is_key_type:
+            return f"has the key type {state.key_type}, which is none"
+    except errors.SparkstateError as error:
+        return f"has a type that cannot be read: {error}"
+    if (state.mode == "broadcast") != bool(state.key_type):
+        return f"is {state.mode} and has the key type {state.key_type or 'none'}"
+    expected = len(state.values) if state.mode == "broadcast" else 0
+    if len(state.keys) != expected:
+        return f"has {len(state.keys)} keys for {len(state.values)} values"
+    return ""

@@ -1,0 +1,238 @@
+"""The operator state of one operator in one slot.
+
+A handle reads what is committed together with the *changes* that it is bound to, and writes to these alone. In an epoch
+they belong to the overlay of an attempt, so that an attempt that is dropped leaves no trace. In ``initialize_state``,
+``open`` and ``snapshot_state`` there is no epoch: :meth:`OperatorStates.at_once` binds changes of their own and commits
+them if the call succeeds.
+
+States that were restored and that nobody has declared yet are kept as bytes, and go into the next snapshot as they are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
+
+from sparkstate import errors
+from sparkstate.checkpoint.operator_parts import Mode, StoredState
+from sparkstate.operators.base import StateImage
+from sparkstate.operators.state.operator_handles import BroadcastHandle, Changes, ListHandle
+from sparkstate.serde import composite
+from sparkstate.serde.typeinfo import TypeInformation
+from sparkstate.state import descriptors, operator_state
+
+_Handle: TypeAlias = ListHandle | BroadcastHandle
+
+
+class _Image:
+    """A declared state. What this holds never changes."""
+
+    def __init__(self, handle: _Handle) -> None:
+        self._handle = handle
+        self._keys: list[Any] = []
+        if isinstance(handle, BroadcastHandle):
+            self._keys, self._values = list(handle.committed), list(handle.committed.values())
+        else:
+            self._values = list(handle.committed)
+
+    def encode(self) -> StoredState:
+        """Its stored form."""
+        handle = self._handle
+        keys: tuple[bytes, ...] = ()
+        if handle.key_type is not None:
+            keys = tuple(map(composite.key_codec(handle.key_type).encode, self._keys))
+        return StoredState(
+            uid=handle.uid,
+            name=handle.name,
+            mode=handle.mode,
+            value_type=handle.value_type.describe(),
+            key_type=_described(handle.key_type),
+            values=tuple(map(handle.value_type.encode, self._values)),
+            keys=keys,
+        )
+
+
+class _Kept:
+    """A state that nobody has declared."""
+
+    def __init__(self, stored: StoredState) -> None:
+        self._stored = stored
+
+    def encode(self) -> StoredState:
+        """As it was restored."""
+        return self._stored
+
+
+class OperatorStates(operator_state.OperatorStateStore):
+    """Not thread-safe: the operator calls it under its lock. ``restored``: what this slot got."""
+
+    def __init__(self, uid: str, restored: Sequence[StoredState] = ()) -> None:
+        self._uid = uid
+        self._undeclared = {state.name: state for state in restored}
+        self._handles: dict[str, _Handle] = {}
+        self._at_once: Changes | None = None
+        """Within :meth:`at_once`, its changes."""
+        self.may_declare = True
+        """Until the function is open."""
+
+    # --- declaring
+
+    def get_list_state(
+        self, state_descriptor: descriptors.ListStateDescriptor
+    ) -> operator_state.OperatorListState[Any]:
+        return self._list(state_descriptor, "split")
+
+    def get_union_list_state(
+        self, state_descriptor: descriptors.ListStateDescriptor
+    ) -> operator_state.OperatorListState[Any]:
+        return self._list(state_descriptor, "union")
+
+    def get_broadcast_state(
+        self, state_descriptor: descriptors.MapStateDescriptor
+    ) -> operator_state.BroadcastState[Any, Any]:
+        """As the contract says; the operator of a broadcast stream has it from here too."""
+        self._require(state_descriptor, descriptors.MapStateDescriptor)
+        key_type, value_type = state_descriptor.key_type_info, state_descriptor.type_info
+        known = self._known(state_descriptor.name, "broadcast", value_type, key_type)
+        if isinstance(known, BroadcastHandle):
+            return known
+        handle = BroadcastHandle(self._uid, state_descriptor.name, key_type, value_type)
+        stored = self._take(state_descriptor.name, "broadcast", value_type, key_type)
+        if stored is not None:
+            unpack = composite.key_codec(key_type).decode
+            handle.committed = {
+                unpack(key)[0]: value_type.decode(value)
+                for key, value in zip(stored.keys, stored.values, strict=True)
+            }
+        self._add(handle)
+        return handle
+
+    def _list(self, descriptor: descriptors.ListStateDescriptor, mode: Mode) -> ListHandle:
+        self._require(descriptor, descriptors.ListStateDescriptor)
+        known = self._known(descriptor.name, mode, descriptor.type_info, None)
+        if isinstance(known, ListHandle):
+            return known
+        handle = ListHandle(self._uid, descriptor.name, mode, descriptor.type_info)
+        stored = self._take(descriptor.name, mode, descriptor.type_info, None)
+        if stored is not None:
+            handle.committed = [descriptor.type_info.decode(value) for value in stored.values]
+        self._add(handle)
+        return handle
+
+    def _add(self, handle: _Handle) -> None:
+        self._handles[handle.name] = handle
+        if self._at_once is not None:
+            self.bind(self._at_once)
+
+    def _require(self, descriptor: Any, wanted: type[descriptors.StateDescriptor]) -> None:
+        if not isinstance(descriptor, wanted):
+            raise errors.StateError(
+                f"operator {self._uid!r}: expected a {wanted.__name__}, got {descriptor!r}"
+            )
+        if not self.may_declare and descriptor.name not in self._handles:
+            raise errors.StateError(
+                f"operator {self._uid!r}: operator state {descriptor.name!r} was first asked for after open(); ask for "
+                "it in initialize_state()"
+            )
+
+    def _known(
+        self, name: str, mode: Mode, value_type: TypeInformation, key_type: TypeInformation | None
+    ) -> _Handle | None:
+        handle = self._handles.get(name)
+        if handle is None:
+            return None
+        before = _shown(handle.mode, handle.value_type.describe(), _described(handle.key_type))
+        now = _shown(mode, value_type.describe(), _described(key_type))
+        if before != now:
+            raise errors.StateError(
+                f"operator {self._uid!r}: operator state {name!r} was declared as {before} and is asked for as {now}; "
+                "give the second one another name"
+            )
+        return handle
+
+    def _take(
+        self, name: str, mode: Mode, value_type: TypeInformation, key_type: TypeInformation | None
+    ) -> StoredState | None:
+        stored = self._undeclared.get(name)
+        if stored is None:
+            return None
+        before = _shown(stored.mode, stored.value_type, stored.key_type)
+        now = _shown(mode, value_type.describe(), _described(key_type))
+        if before != now:
+            raise errors.StateMigrationError(
+                f"operator state {name!r} of operator {self._uid!r} was {before} when it was stored and is now {now}; "
+                "declare it as it was, or give the new state another name"
+            )
+        return self._undeclared.pop(name)
+
+    # --- epochs and snapshots
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no state was declared or restored, so that there is nothing to bind or to store."""
+        return not self._handles and not self._undeclared
+
+    def bind(self, changes: Changes) -> None:
+        """Let all handles write to ``changes``, and read them over what is committed."""
+        for name, handle in self._handles.items():
+            found = changes.get(name)
+            if found is None:
+                found = changes[name] = handle.no_changes()
+            handle.bind(found)
+
+    def unbind(self) -> None:
+        """Every use of a handle is refused."""
+        for handle in self._handles.values():
+            handle.unbind()
+
+    def commit(self, changes: Changes) -> None:
+        """Make ``changes`` state, and forget them there."""
+        for name, changed in changes.items():
+            self._handles[name].commit(changed)
+        changes.clear()
+
+    @contextlib.contextmanager
+    def at_once(self) -> Iterator[None]:
+        """Meanwhile handles may be used, those declared meanwhile too; their changes are committed at the end, and
+        dropped if an error is raised."""
+        changes: Changes = {}
+        self._at_once = changes
+        self.bind(changes)
+        try:
+            yield
+            self.commit(changes)
+        finally:
+            self._at_once = None
+            self.unbind()
+
+    def read(self, name: str) -> list[Any] | dict[Any, Any]:
+        """The committed state of that name."""
+        handle = self._handles.get(name)
+        if handle is None:
+            known = ", ".join(sorted(self._handles)) or "none"
+            raise errors.StateError(
+                f"operator {self._uid!r} has no operator state {name!r}; its operator states are: {known}"
+            )
+        handle.bind(handle.no_changes())
+        try:
+            return dict(handle.items()) if isinstance(handle, BroadcastHandle) else handle.get()
+        finally:
+            handle.unbind()
+
+    def images(self, is_first: bool) -> list[StateImage]:
+        """What a snapshot holds of the committed state. Broadcast state is in that of the first slot alone."""
+        handles = [h for h in self._handles.values() if is_first or h.mode != "broadcast"]
+        kept = [state for state in self._undeclared.values() if is_first or state.mode != "broadcast"]
+        return [*map(_Image, handles), *map(_Kept, kept)]
+
+
+def _described(key_type: TypeInformation | None) -> str:
+    return "" if key_type is None else key_type.describe()
+
+
+def _shown(mode: str, value_type: str, key_type: str) -> str:
+    """Kind and types of a state, as an error tells them."""
+    if mode == "broadcast":
+        return f"broadcast state of {key_type} to {value_type}"
+    return f"a {mode} list of {value_type}"

@@ -1,0 +1,135 @@
+"""The file of a slot's operator state: read as it was written, or refused by name; and what each slot gets of it."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from sparkstate import errors
+from sparkstate.checkpoint import operator_parts
+from sparkstate.checkpoint.operator_parts import OperatorPart, StoredState
+from sparkstate.log import framing
+
+
+def state(mode: str = "split", *values: bytes, **more: object) -> StoredState:
+    fields = {"uid": "op", "name": "s", "mode": mode, "value_type": "LONG", "values": values}
+    return msgspec.convert(fields | more, StoredState)
+
+
+def part(*states: StoredState, slot: int = 0, slots: int = 1) -> OperatorPart:
+    return OperatorPart(slot=slot, slots=slots, states=states)
+
+
+FULL = part(
+    state("split", b"\x00\x01", b"\x00\x02"),
+    state("union", b"\x00\x03", name="u"),
+    state("broadcast", b"\x00\x04", b"", name="b", key_type="STRING", keys=(b"\x01a\0\0", b"\x01b\0\0")),
+    slot=1,
+    slots=3,
+)
+
+
+def test_what_is_written_is_read_and_the_bytes_are_those_of_the_documented_format() -> None:
+    data = operator_parts.encode(FULL)
+    assert operator_parts.decode(data, "file") == FULL
+    assert (data[:4], data[4:6]) == (b"SSOS", b"\x00\x01")
+    plain = msgspec.msgpack.decode(data[framing.HEAD_SIZE :])
+    assert plain["states"][2] == {
+        "uid": "op",
+        "name": "b",
+        "mode": "broadcast",
+        "value_type": "LONG",
+        "key_type": "STRING",
+        "values": [b"\x00\x04", b""],
+        "keys": [b"\x01a\0\0", b"\x01b\0\0"],
+    }
+
+
+def test_a_byte_that_was_changed_or_cut_off_anywhere_is_noticed() -> None:
+    data = operator_parts.encode(FULL)
+    for position in range(len(data)):
+        if position not in (6, 7):  # reserved
+            damaged = bytearray(data)
+            damaged[position] ^= 0xFF
+            with pytest.raises((errors.CorruptData, errors.UnknownFormat), match="the file"):
+                operator_parts.decode(bytes(damaged), "the file")
+        with pytest.raises(errors.CorruptData, match="the file"):
+            operator_parts.decode(data[:position], "the file")
+
+
+def test_a_later_version_is_no_damage() -> None:
+    data = bytearray(operator_parts.encode(FULL))
+    data[5] = operator_parts.VERSION + 1
+    with pytest.raises(errors.UnknownFormat, match="a newer one"):
+        operator_parts.decode(bytes(data), "file")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "problem"),
+    [
+        pytest.param(part(slot=2, slots=2), "of slot 2 of 2", id="slot"),
+        pytest.param(part(state(), state()), "has a state twice", id="twice"),
+        pytest.param(part(state(name="")), "a name of 0 characters", id="name"),
+        pytest.param(part(state(value_type="LONGS")), "a type that cannot be read", id="type"),
+        pytest.param(part(state("broadcast")), "broadcast and has the key type none", id="no-key-type"),
+        pytest.param(part(state(key_type="LONG")), "split and has the key type LONG", id="key-type"),
+        pytest.param(
+            part(state("broadcast", key_type="LIST<LONG>")), "key type LIST<LONG>, which is none", id="no-key"
+        ),
+        pytest.param(
+            part(state("broadcast", b"", key_type="LONG")), "0 keys for 1 values", id="missing-keys"
+        ),
+    ],
+)
+def test_a_part_that_contradicts_itself_is_refused(wrong: OperatorPart, problem: str) -> None:
+    with pytest.raises(errors.CorruptData, match=problem):
+        operator_parts.decode(operator_parts.encode(wrong), "file")
+
+
+def test_parts_of_another_snapshot_or_of_another_slot_are_refused() -> None:
+    mine = [part(state(), slot=slot, slots=2) for slot in range(2)]
+    operator_parts.check_together(mine, ["a", "b"])
+    with pytest.raises(
+        errors.CorruptData, match="b is the operator state of slot 0 of 2, not of slot 1 of 2"
+    ):
+        operator_parts.check_together([mine[0], mine[0]], ["a", "b"])
+    with pytest.raises(
+        errors.CorruptData, match="a is the operator state of slot 0 of 2, not of slot 0 of 1"
+    ):
+        operator_parts.check_together(mine[:1], ["a"])
+    other = part(state(value_type="INT"), slot=1, slots=2)
+    with pytest.raises(errors.CorruptData, match="b has state 's' of operator 'op' as"):
+        operator_parts.check_together([mine[0], other], ["a", "b"])
+
+
+def test_with_as_many_slots_each_keeps_its_own_elements() -> None:
+    parts = [part(state("split", bytes([slot])), slot=slot, slots=3) for slot in range(3)]
+    assert [operator_parts.dealt_to(slot, 3, parts)[0].values for slot in range(3)] == [
+        (b"\x00",),
+        (b"\x01",),
+        (b"\x02",),
+    ]
+
+
+def test_with_other_slots_elements_are_dealt_out_in_turn_and_a_slot_may_get_none() -> None:
+    parts = [part(state("split", b"a", b"b"), slot=0, slots=2), part(state("split", b"c"), slot=1, slots=2)]
+    assert [operator_parts.dealt_to(slot, 4, parts)[0].values for slot in range(4)] == [
+        (b"a",),
+        (b"b",),
+        (b"c",),
+        (),
+    ]
+    assert operator_parts.dealt_to(0, 1, parts)[0].values == (b"a", b"b", b"c")
+
+
+def test_every_slot_gets_all_of_a_union_and_the_whole_broadcast_state() -> None:
+    broadcast = state("broadcast", b"v", name="b", key_type="LONG", keys=(b"k",))
+    parts = [
+        part(state("union", b"a"), broadcast, slot=0, slots=2),
+        part(state("union", b"b"), slot=1, slots=2),
+    ]
+    for slots in (1, 2, 3):
+        for slot in range(slots):
+            dealt = {each.name: each for each in operator_parts.dealt_to(slot, slots, parts)}
+            assert dealt["s"].values == (b"a", b"b")
+            assert dealt["b"] == broadcast

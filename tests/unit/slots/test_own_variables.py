@@ -1,0 +1,99 @@
+"""A function's own variables in slots: exact whatever attempts came, in checkpoints, and dealt out anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.slots import checkpointed, slots
+
+Make = Callable[..., slots.Slot]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[Make]:
+    """Starts slots in this process, and ends them with the test."""
+    made = []
+
+    def start(function: Any = None, **options: Any) -> slots.Slot:
+        made.append(checkpointed.slot_with(tmp_path, function or checkpointed.Buffer(), **options))
+        return made[-1]
+
+    yield start
+    for slot in made:
+        slot.close()
+
+
+def test_rows_of_an_attempt_that_is_dropped_leave_no_trace_in_the_variables(make: Make) -> None:
+    slot = make()
+    slot.restore()
+    slot.feed(0, 1, slots.rows(("a", 1)))
+    slot.feed(0, 2, slots.rows(("a", 1), ("!limit", 5)))
+    slot.feed(0, 3, slots.rows(("a", 100)), anew=True)
+    slot.finish(0, 2)
+    slot.commit(0)
+    function = checkpointed.function_of(slot)
+    assert function.seen == [("a", 1), ("!limit", 5)]
+
+
+def test_a_checkpoint_holds_variables_and_all_kinds_of_operator_state(make: Make, tmp_path: Path) -> None:
+    slot = make()
+    slot.restore()
+    slot.epoch(0, slots.rows(("a", 1), ("!limit", 5)))
+    state = slot.snapshot(1, 0)
+    slot.epoch(1, slots.rows(("a", 1)))  # after the checkpoint
+    assert [(meta.name, meta.kind) for meta in state.states] == [
+        ("total", "value"),
+        ("rows", "operator list"),
+        ("owners", "operator union list"),
+        ("rules", "broadcast"),
+    ]
+    again = make(incarnation=2)
+    checkpointed.restore(again, [state], tmp_path, 1)
+    function = checkpointed.function_of(again)
+    assert function.seen == [("a", 1), ("!limit", 5)]
+    assert function.restored == (True, 1, [2])
+    again.epoch(0, slots.rows(("b", 3)))
+    assert function.seen == [("a", 1), ("!limit", 5), ("b", 3)]
+
+
+def test_a_function_is_called_only_for_the_chosen_attempt(make: Make) -> None:
+    slot = make()
+    slot.restore()
+    for attempt in (1, 2, 3):
+        slot.feed(0, attempt, slots.rows(*[(f"k{number}", 1) for number in range(50)]))
+    assert checkpointed.function_of(slot).seen == []
+    slot.finish(0, 3)
+    assert len(checkpointed.function_of(slot).seen) == 50
+
+
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+def test_from_two_slots_to_three_to_one_nothing_is_lost(make: Make, tmp_path: Path, backend: str) -> None:
+    # Key groups 0 to 7 in 4 shards: two slots have two shards each.
+    two = [make(share=(number, 2), backend=backend) for number in range(2)]
+    for number, slot in enumerate(two):
+        slot.restore()
+        slot.epoch(
+            0, slots.rows(*[(f"{number}-{row}", row) for row in range(5)], ("!limit", 7), group=4 * number)
+        )
+    states = [slot.snapshot(1, 0) for slot in two]
+    owners = [6, 6]
+    rows = [row for slot in two for row in checkpointed.function_of(slot).seen]
+    for slots_now, incarnation in ((3, 2), (1, 3)):
+        now = [
+            make(share=(number, slots_now), incarnation=incarnation, backend=backend)
+            for number in range(slots_now)
+        ]
+        for slot in now:
+            checkpointed.restore(slot, states, tmp_path, incarnation - 1)
+        functions = [checkpointed.function_of(slot) for slot in now]
+        held = [len(function.seen) for function in functions]
+        assert max(held) - min(held) <= 1
+        assert sorted(row for function in functions for row in function.seen) == sorted(rows)
+        assert all(function.restored == (True, incarnation - 1, sorted(owners)) for function in functions)
+        states = [slot.snapshot(incarnation, 0) for slot in now]
+        owners = held
+        for slot in now:
+            slot.close()
