@@ -15,7 +15,7 @@ from pyspark.sql import types as T
 from support.spark import spark_session
 
 import sparkstate
-from sparkstate import errors
+from sparkstate import MapStateDescriptor, Types, ValueStateDescriptor, errors
 from sparkstate.functions import KeyedProcessFunction
 from sparkstate.keygroups import KeySpace
 from sparkstate.spark import graph, planning, plans
@@ -94,6 +94,13 @@ class Nothing(KeyedProcessFunction):
 
 def finish(stream: Any) -> None:
     stream.process(Nothing(), uid="u", output_schema="k string").sink(lambda df, epoch: None)
+
+
+RULES = MapStateDescriptor("rules", Types.STRING(), Types.LONG())
+
+
+class Pairs(sparkstate.ProcessJoinFunction):
+    pass
 
 
 def connected(folder: Path) -> Any:
@@ -207,6 +214,54 @@ REFUSED: dict[str, tuple[Declare, str]] = {
             sparkstate.KeyedCoProcessFunction(), uid="u", output_schema="k string", sort_by_event_time=True
         ),
         "needs an event time",
+    ),
+    "broadcast without states": (
+        lambda p: sparkstate.keyed(files(p), "k").connect(sparkstate.broadcast(files(p))),
+        "names the states []; give it at least one MapStateDescriptor",
+    ),
+    "broadcast with a value state": (
+        lambda p: sparkstate.broadcast(files(p), ValueStateDescriptor("s", Types.LONG())),  # type: ignore[arg-type]
+        "broadcast state is a map; pass a MapStateDescriptor",
+    ),
+    "a function of two keyed streams on a broadcast one": (
+        lambda p: (
+            sparkstate.keyed(files(p), "k")
+            .connect(sparkstate.broadcast(files(p), RULES))
+            .process(sparkstate.KeyedCoProcessFunction(), uid="u", output_schema="k string")
+        ),
+        "is not a KeyedBroadcastProcessFunction object; it runs on two keyed streams",
+    ),
+    "a join without event time": (
+        lambda p: (
+            sparkstate.keyed(files(p), "k")
+            .interval_join(sparkstate.keyed(files(p), "k"))
+            .between(0, 1)
+            .process(Pairs(), uid="u", output_schema="k string")
+        ),
+        "interval_join of 'u': the left stream has no event time",
+    ),
+    "a join between bounds the wrong way round": (
+        lambda p: (
+            sparkstate.keyed(files(p), "k")
+            .interval_join(sparkstate.keyed(files(p), "k"))
+            .between("5 s", "-1 minute")
+        ),
+        "the lower bound lies above the upper one",
+    ),
+    "a join by a bound that is none": (
+        lambda p: (
+            sparkstate.keyed(files(p), "k").interval_join(sparkstate.keyed(files(p), "k")).between("soon", 5)
+        ),
+        "between(lower) is 'soon'; write a duration such as",
+    ),
+    "a join by a function of another kind": (
+        lambda p: (
+            sparkstate.keyed(files(p), "k")
+            .interval_join(sparkstate.keyed(files(p), "k"))
+            .between(0, 5)
+            .process(Nothing(), uid="u", output_schema="k string")  # type: ignore[arg-type]
+        ),
+        "is not a ProcessJoinFunction object",
     ),
     "a sum of text": (
         lambda p: sparkstate.keyed(files(p), "v").sum("k", uid="u"),

@@ -31,6 +31,7 @@ class Input:
     orders: list[tuple[str, int, int, int]] = field(default_factory=list)
     paid: dict[int, str] = field(default_factory=dict)
     payments: list[tuple[str, int, int]] = field(default_factory=list)
+    rates: list[tuple[str, int]] = field(default_factory=list)
     files: int = 0
     pending: dict[int, list[tuple[str, int, str]]] = field(default_factory=lambda: defaultdict(list))
 
@@ -55,6 +56,10 @@ class Input:
             }
             self._put("orders", number, pa.table(totals_of))
             self._write_payments(number, self.pending.pop(number, []))
+            changes = [(self.rng.choice(["low", "high"]), number * 10 + i) for i in range(5)]
+            self.rates += changes
+            table = {"name": [name for name, _ in changes], "factor": [factor for _, factor in changes]}
+            self._put("rates", number, pa.table(table))
         self.files += files
 
     def close(self) -> None:
@@ -98,11 +103,16 @@ class Input:
         matched = [(c, i, a, self.paid[i]) for c, i, a, _ in self.orders if i in self.paid]
         counts = Counter(row[0] for row in matched)
         every = Counter(row[0] for row in self.orders)
+        histories: dict[str, str] = defaultdict(str)
+        for name, factor in self.rates:
+            histories[name] += f"{factor},"
+        told = ";".join(f"{name}:{history}" for name, history in sorted(histories.items()))
         return {
             "matched": Counter(matched),
             "unpaid": Counter((c, i) for c, i, _, _ in self.orders if i not in self.paid),
             "counted": Counter((c, counts[c], every[c]) for c in every),
             "settled": Counter((i, "paid" if i in self.paid else "unpaid") for _, i, _, _ in self.orders),
+            "priced": Counter((customer, every[customer], told) for customer in every),
             "joined": Counter(
                 (i, paid_for, max(at, paid_at))
                 for c, i, _, at in self.orders
@@ -123,18 +133,27 @@ def check(output: Path, expected: dict[str, Counter[tuple[Any, ...]]], *others: 
         )
 
 
-@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+KILLS = {
+    "hashmap": [
+        ("slot-0", ProcessPhase.FEED),
+        ("slot-0", ProcessPhase.FINISH),
+        ("slot-0", ProcessPhase.COMMIT),
+    ],
+    "rocksdb": [("worker", ProcessPhase.FEED), ("slot-1", ProcessPhase.FINISH)],
+}
+
+
+@pytest.mark.parametrize("backend", KILLS)
 def test_processes_that_are_killed_lose_and_repeat_nothing_of_both_inputs(
     tmp_path: Path, backend: str
 ) -> None:
     given = Input(tmp_path / "in")
-    given.write(10)
+    given.write(8)
     given.close()
     document = driving.manifest(tmp_path, "two_inputs.py", stateBackend={"type": backend})
     with driving.Driver(tmp_path, document) as driver:
-        for phase in (ProcessPhase.FEED, ProcessPhase.FINISH, ProcessPhase.COMMIT):
-            driver.kill_in("slot-0", phase)
-        driver.kill_in("worker", ProcessPhase.FEED)
+        for process, phase in KILLS[backend]:
+            driver.kill_in(process, phase)
         driver.kill_in("driver", ProcessPhase.CHECKPOINT_COMMIT)
         assert driver.wait() != 0
     with driving.Driver(tmp_path, document, attempt=2) as driver:

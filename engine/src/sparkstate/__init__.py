@@ -14,9 +14,9 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from sparkstate.batches.functions import KeyedBatchFunction, RowError
     from sparkstate.checkpointed import CheckpointedFunction, CheckpointListener
+    from sparkstate.connected_functions import KeyedBroadcastProcessFunction, KeyedCoProcessFunction
     from sparkstate.functions import (
         AggregateFunction,
-        KeyedCoProcessFunction,
         KeyedProcessFunction,
         OutputTag,
         ReduceFunction,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sparkstate.keyed_functions.per_record import FilterFunction, FlatMapFunction, MapFunction
     from sparkstate.serde.types import Types
     from sparkstate.sinks.file_sink import FileSink
-    from sparkstate.spark.stream import keyed, set_state_backend
+    from sparkstate.spark.stream import broadcast, keyed, set_state_backend
     from sparkstate.state.descriptors import (
         AggregatingStateDescriptor,
         ListStateDescriptor,
@@ -49,7 +49,8 @@ _HOMES = {
     "FlatMapFunction": "sparkstate.keyed_functions.per_record",
     "HashMapStateBackend": "sparkstate.state_backend",
     "KeyedBatchFunction": "sparkstate.batches.functions",
-    "KeyedCoProcessFunction": "sparkstate.functions",
+    "KeyedCoProcessFunction": "sparkstate.connected_functions",
+    "KeyedBroadcastProcessFunction": "sparkstate.connected_functions",
     "KeyedProcessFunction": "sparkstate.functions",
     "ListStateDescriptor": "sparkstate.state.descriptors",
     "MapFunction": "sparkstate.keyed_functions.per_record",
@@ -64,6 +65,7 @@ _HOMES = {
     "TimerService": "sparkstate.functions",
     "Types": "sparkstate.serde.types",
     "ValueStateDescriptor": "sparkstate.state.descriptors",
+    "broadcast": "sparkstate.spark.stream",
     "keyed": "sparkstate.spark.stream",
     "set_state_backend": "sparkstate.spark.stream",
 }
@@ -79,6 +81,7 @@ __all__ = [
     "FlatMapFunction",
     "HashMapStateBackend",
     "KeyedBatchFunction",
+    "KeyedBroadcastProcessFunction",
     "KeyedCoProcessFunction",
     "KeyedProcessFunction",
     "ListStateDescriptor",
@@ -94,6 +97,7 @@ __all__ = [
     "TimerService",
     "Types",
     "ValueStateDescriptor",
+    "broadcast",
     "keyed",
     "set_state_backend",
 ]

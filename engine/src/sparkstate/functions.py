@@ -38,7 +38,6 @@ __all__ = [
     "Context",
     "Counter",
     "Distribution",
-    "KeyedCoProcessFunction",
     "KeyedFunction",
     "KeyedProcessFunction",
     "Meter",
@@ -303,40 +302,6 @@ class KeyedProcessFunction(KeyedFunction):
     def process_element(self, value: Any, ctx: Context) -> Iterable[Any] | None:
         """Called for every record, ``value`` being a row with the columns as attributes. Yields output rows."""
         raise NotImplementedError(f"{type(self).__qualname__} must define process_element")
-
-    def on_timer(self, timestamp: int, ctx: OnTimerContext) -> Iterable[Any] | None:
-        """Called for every due timer, in order of time. Yields output rows. Does nothing unless overridden."""
-
-    def close(self) -> None:
-        """Called once at the end, also after a failure. It emits nothing: ``finish`` does."""
-
-
-class KeyedCoProcessFunction(KeyedFunction):
-    """The user's code for the records of two keyed streams with the same keys. State and timers of a key are the same
-    for both."""
-
-    Context: TypeAlias = _Context
-    OnTimerContext: TypeAlias = _OnTimerContext
-    inputs: ClassVar[str] = "two keyed streams"
-    stamps_rows: ClassVar[bool] = False
-    """Whether it yields pairs of the event time of a row, for a next operator, and the row. Rows have the time of the
-    record that made them otherwise."""
-    undo_refusal: ClassVar[str] = (
-        "the rows of its two inputs have different columns, so one side output cannot take the rejected ones; catch "
-        "the error and yield the row to a side output of its own"
-    )
-
-    def open(self, ctx: RuntimeContext) -> None:
-        """Called once in every slot, after the state was restored and before the first record."""
-
-    def process_element1(self, value: Any, ctx: Context) -> Iterable[Any] | None:
-        """Called for every record of the first stream. Within an epoch these come before those of the second. Yields
-        output rows."""
-        raise NotImplementedError(f"{type(self).__qualname__} must define process_element1")
-
-    def process_element2(self, value: Any, ctx: Context) -> Iterable[Any] | None:
-        """Called for every record of the second stream. Yields output rows."""
-        raise NotImplementedError(f"{type(self).__qualname__} must define process_element2")
 
     def on_timer(self, timestamp: int, ctx: OnTimerContext) -> Iterable[Any] | None:
         """Called for every due timer, in order of time. Yields output rows. Does nothing unless overridden."""

@@ -16,7 +16,8 @@ from support.operators import driven as ops
 from support.operators.spilling import Side
 
 from sparkstate import columns, errors
-from sparkstate.functions import MIN_WATERMARK, KeyedCoProcessFunction, OutputTag
+from sparkstate.connected_functions import KeyedCoProcessFunction
+from sparkstate.functions import MIN_WATERMARK, OutputTag
 from sparkstate.operators.epoch import commit_overlays
 from sparkstate.serde.types import Types
 from sparkstate.state.descriptors import ListStateDescriptor, ValueStateDescriptor

@@ -15,14 +15,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from sparkstate import errors
-from sparkstate.functions import (
-    MIN_WATERMARK,
-    Context,
-    KeyedCoProcessFunction,
-    OnTimerContext,
-    OutputTag,
-    RuntimeContext,
-)
+from sparkstate.connected_functions import KeyedCoProcessFunction
+from sparkstate.functions import MIN_WATERMARK, Context, OnTimerContext, OutputTag, RuntimeContext
 from sparkstate.serde.typeinfo import TypeInformation
 from sparkstate.serde.types import Types
 from sparkstate.state.api import MapState

@@ -11,7 +11,8 @@ from sparkstate.backends.base import ShardStore
 from sparkstate.batches.functions import KeyedBatchFunction
 from sparkstate.checkpointed import CheckpointedFunction
 from sparkstate.clock import Clock
-from sparkstate.functions import KeyedCoProcessFunction, KeyedFunction, KeyedProcessFunction
+from sparkstate.connected_functions import KeyedBroadcastProcessFunction, KeyedCoProcessFunction
+from sparkstate.functions import KeyedFunction, KeyedProcessFunction
 from sparkstate.keygroups import KeySpace
 from sparkstate.operators import base
 from sparkstate.operators.batches.keyed_batch_operator import KeyedBatchOperator
@@ -19,18 +20,21 @@ from sparkstate.operators.keyed.keyed_operator import KeyedOperator
 from sparkstate.operators.memory.budget import EpochBudget
 from sparkstate.operators.spec import (
     BatchOperatorSpec,
+    BroadcastSpec,
     JobFacts,
     KeyedSpec,
     OperatorSpec,
     Restored,
     TwoInputSpec,
 )
+from sparkstate.operators.two_inputs.broadcast_operator import BroadcastOperator
 from sparkstate.operators.two_inputs.two_input_operator import TwoInputOperator
 
 KINDS: Final[dict[type[Any], Callable[..., base.Operator[Any]]]] = {
     OperatorSpec: KeyedOperator,
     BatchOperatorSpec: KeyedBatchOperator,
     TwoInputSpec: TwoInputOperator,
+    BroadcastSpec: BroadcastOperator,
 }
 """By the class of the spec. Each is called with what ``make`` is given."""
 
@@ -38,6 +42,7 @@ SPECS: Final[dict[type[KeyedFunction], Callable[..., KeyedSpec]]] = {
     KeyedProcessFunction: OperatorSpec,
     KeyedBatchFunction: BatchOperatorSpec,
     KeyedCoProcessFunction: TwoInputSpec,
+    KeyedBroadcastProcessFunction: BroadcastSpec,
 }
 """By the class of the function that a job's author extends."""
 

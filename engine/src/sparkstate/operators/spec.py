@@ -11,8 +11,10 @@ import pyarrow as pa
 from sparkstate.batches.functions import KeyedBatchFunction
 from sparkstate.checkpoint.operator_parts import StoredState
 from sparkstate.checkpointed import CheckpointedFunction
-from sparkstate.functions import KeyedCoProcessFunction, KeyedFunction, KeyedProcessFunction
+from sparkstate.connected_functions import KeyedBroadcastProcessFunction, KeyedCoProcessFunction
+from sparkstate.functions import KeyedFunction, KeyedProcessFunction
 from sparkstate.serde.typeinfo import TypeInformation
+from sparkstate.state.descriptors import MapStateDescriptor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +64,7 @@ class KeyedSpec:
 class RecordSpec(KeyedSpec):
     """An operator whose function is called for each row and for each timer."""
 
-    function: KeyedProcessFunction | KeyedCoProcessFunction
+    function: KeyedProcessFunction | KeyedCoProcessFunction | KeyedBroadcastProcessFunction
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,11 +75,10 @@ class OperatorSpec(RecordSpec):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TwoInputSpec(RecordSpec):
-    """An operator whose function is called for each row of two inputs. ``row_columns`` and ``late_tag`` are those of
-    the first. In a batch, rows have the columns of both (``columns.of_input``), and ``columns.INPUT``."""
+class PairedSpec(RecordSpec):
+    """An operator with rows of two inputs. ``row_columns`` and ``late_tag`` are those of the first. In a batch, rows
+    have the columns of both (``columns.of_input``), and ``columns.INPUT``."""
 
-    function: KeyedCoProcessFunction
     second_columns: tuple[str, ...]
     second_late_tag: str | None = None
 
@@ -90,6 +91,23 @@ class TwoInputSpec(RecordSpec):
     def late_tags(self) -> tuple[str | None, str | None]:
         """By input."""
         return self.late_tag, self.second_late_tag
+
+
+@dataclass(frozen=True, kw_only=True)
+class TwoInputSpec(PairedSpec):
+    """An operator whose function is called for each row of two keyed streams."""
+
+    function: KeyedCoProcessFunction
+
+
+@dataclass(frozen=True, kw_only=True)
+class BroadcastSpec(PairedSpec):
+    """An operator of a keyed stream, the first input, and one whose rows come to every slot. The latter have
+    ``columns.ORDER``, and a key group of the slot in place of one of their own."""
+
+    function: KeyedBroadcastProcessFunction
+    states: tuple[MapStateDescriptor, ...]
+    """The broadcast states."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from sparkstate import errors
-from sparkstate.functions import KeyedCoProcessFunction, KeyedFunction, OutputTag
+from sparkstate.connected_functions import KeyedBroadcastProcessFunction, KeyedCoProcessFunction
+from sparkstate.functions import KeyedFunction, OutputTag
 from sparkstate.spark import checks, graph, plans
+from sparkstate.state.descriptors import MapStateDescriptor
 
 P = TypeVar("P")
 
@@ -118,3 +120,75 @@ def check_keys(declared: graph.Graph, first: graph.Input, second: graph.Input) -
                 f"connect(): key column {name!r} of the first stream is {kind.simpleString()}, and {its_pair!r} of the "
                 f"second is {its_kind.simpleString()}; cast one of them, equal keys need equal types"
             )
+
+
+@dataclass(frozen=True)
+class BroadcastStream:
+    """A stream whose rows every slot sees, and the broadcast states that they build."""
+
+    input: graph.Input
+    states: tuple[MapStateDescriptor, ...]
+
+
+@dataclass(frozen=True)
+class BroadcastConnectedStreams(Generic[P]):
+    """A keyed stream and a broadcast one; ``process`` puts an operator on them."""
+
+    _graph: graph.Graph
+    _keyed: graph.Input
+    _broadcast: BroadcastStream
+    _processed: Callable[[graph.Graph, str, str | None], P]
+    """Makes the operator's output."""
+
+    def process(
+        self,
+        function: KeyedFunction,
+        *,
+        uid: str,
+        output_schema: str,
+        late_output: OutputTag | None = None,
+        sort_by_event_time: bool = False,
+    ) -> P:
+        """Run ``function``, a ``KeyedBroadcastProcessFunction``.
+
+        Within an epoch the broadcast rows come first, in every slot in the same order: those of one partition of the
+        source as they were written, partition by partition. The keyed rows follow as they came, or in order of event
+        time. Late keyed rows go to ``late_output`` if there is one, else to the function; late broadcast rows are
+        applied.
+        """
+        checks.check_uid(uid)
+        checks.check_function(function, uid, KeyedBroadcastProcessFunction.inputs)
+        if sort_by_event_time and not self._keyed.has_event_time:
+            raise errors.SpecInvalid(f"process(sort_by_event_time=True) of {uid!r} needs an event time")
+        plans.schema_of(output_schema, f"process(output_schema=…) of {uid!r}")
+        self._graph.add(
+            graph.Operator(
+                uid=uid,
+                function=function,
+                keys=self._keyed.keys,
+                upstream=self._keyed.upstream,
+                source=self._keyed.source,
+                event_time=self._keyed.event_time,
+                output_schema=output_schema,
+                late_tag=late_output,
+                sort_by_event_time=sort_by_event_time,
+                second=self._broadcast.input,
+                broadcast_states=self._broadcast.states,
+            )
+        )
+        return self._processed(self._graph, uid, None)
+
+
+def check_states(states: Sequence[object]) -> None:
+    """Raise ``SpecInvalid`` for what cannot describe the states of a broadcast stream."""
+    for state in states:
+        if not isinstance(state, MapStateDescriptor):
+            raise errors.SpecInvalid(
+                f"broadcast(…, {state!r}): broadcast state is a map; pass a MapStateDescriptor(name, key type, "
+                "value type)"
+            )
+    names = [state.name for state in states if isinstance(state, MapStateDescriptor)]
+    if not names or len(set(names)) < len(names):
+        raise errors.SpecInvalid(
+            f"broadcast(…) names the states {names}; give it at least one MapStateDescriptor, and each its own name"
+        )

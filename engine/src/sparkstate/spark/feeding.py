@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
 from pyspark import SparkConf
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -76,7 +77,9 @@ class Feeding:
         self.operator = operator
         self._group = group
         self._has_copies = runs_copies(session.sparkContext.getConf())
-        self._shipping = shipping.Shipping(declared, operator, key_space.max_parallelism)
+        owners = np.frombuffer(key_space.slots_of_key_groups(len(group)), np.uint16)
+        groups = [int(np.argmax(owners == slot)) for slot in range(len(group))]
+        self._shipping = shipping.Shipping(declared, operator, key_space.max_parallelism, groups)
         self._key_space = key_space
         self._tasks = max(len(group), session.sparkContext.defaultParallelism)
         self._slot_of_group = key_space.slots_of_key_groups(len(group))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from sparkstate import errors
 from sparkstate.functions import KeyedFunction, OutputTag
 from sparkstate.sinks.file_sink import FileSink
+from sparkstate.state.descriptors import MapStateDescriptor
 from sparkstate.state_backend import StateBackend
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ class Input:
     upstream: tuple[str, str | None] | None
     event_time: str | None
     source: int = 0
+    is_broadcast: bool = False
+    """Whether each row goes to every slot. It has no keys then."""
 
     @property
     def has_event_time(self) -> bool:
@@ -74,6 +77,8 @@ class Operator:
     second: Input | None = None
     """The other stream of a ``connect(…)``; the fields above are those of the first."""
     second_late_tag: OutputTag | None = None
+    broadcast_states: tuple[MapStateDescriptor, ...] = ()
+    """Of an operator whose second input is broadcast."""
     judges_lateness: bool = False
     """Its function sends late rows to those outputs itself."""
     on_error: Literal["fail", "side-output"] = "fail"

@@ -52,7 +52,11 @@ def _second(declared: graph.Graph, operator: graph.Operator) -> dict[str, Any]:
     if second is None:
         return {}
     names = plans.stream_type(declared, second.upstream, second.source).names
-    return {"second_columns": tuple(names), "second_late_tag": _late(operator, operator.second_late_tag)}
+    found: dict[str, Any] = {
+        "second_columns": tuple(names),
+        "second_late_tag": _late(operator, operator.second_late_tag),
+    }
+    return found | {"states": operator.broadcast_states} if second.is_broadcast else found
 
 
 def _late(operator: graph.Operator, tag: OutputTag | None) -> str | None:

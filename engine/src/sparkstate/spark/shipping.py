@@ -62,14 +62,23 @@ def key_columns(operator: graph.Operator, struct: T.StructType) -> tuple[str, ..
 class Shipping:
     """The columns that the tasks of one operator ship. Names are unresolved, so they fit the frame of every epoch."""
 
-    def __init__(self, declared: graph.Graph, operator: graph.Operator, max_parallelism: int) -> None:
+    def __init__(
+        self,
+        declared: graph.Graph,
+        operator: graph.Operator,
+        max_parallelism: int,
+        groups_of_slots: Sequence[int],
+    ) -> None:
+        """``groups_of_slots`` has one key group of each slot, by which broadcast rows find their way."""
         self._declared = declared
+        self._is_broadcast = any(each.is_broadcast for each in operator.inputs)
         self._inputs = operator.inputs
         structs = [plans.stream_type(declared, each.upstream, each.source) for each in self._inputs]
         one_input = len(self._inputs) == 1
         self._one = _of_one(declared, operator, structs[0], max_parallelism) if one_input else ()
+        keys = [structs[0][name].dataType for name in operator.keys]
         self._sides = [
-            _Side(number, each, struct, len(declared.sources) > 1, max_parallelism)
+            _Side(number, each, struct, len(declared.sources) > 1, max_parallelism, keys, groups_of_slots)
             for number, (each, struct) in enumerate(zip(self._inputs, structs, strict=True))
         ]
 
@@ -79,19 +88,27 @@ class Shipping:
             return _of_input(self._declared, batch, self._inputs[0].source).select(*self._one)
         sides = [side for side in self._sides if side.input.upstream is None]
         if len({side.input.source for side in sides}) == 2:
-            return self._both(batch)
+            return self._sent(self._both(batch))
         frames = [(side, _of_input(self._declared, batch, side.input.source)) for side in sides]
-        return functools.reduce(DataFrame.union, [self._side(side, frame) for side, frame in frames])
+        rows = [self._side(side, frame) for side, frame in frames]
+        return self._sent(functools.reduce(DataFrame.union, rows))
 
     def of_outputs(self, outputs: Mapping[int, DataFrame]) -> DataFrame:
         """The rows of outputs of other operators, by the number of the input."""
         if len(self._inputs) == 1:
             return outputs[0].select(*self._one)
         frames = [self._side(self._sides[number], frame) for number, frame in sorted(outputs.items())]
-        return functools.reduce(DataFrame.union, frames)
+        return self._sent(functools.reduce(DataFrame.union, frames))
+
+    def _sent(self, rows: DataFrame) -> DataFrame:
+        """Rows of a broadcast stream become one for each slot."""
+        if not self._is_broadcast:
+            return rows
+        others = [f"`{name}`" for name in rows.columns if name != columns.KEY_GROUP]
+        return rows.select(*others, F.explode(columns.KEY_GROUP).alias(columns.KEY_GROUP))
 
     def _side(self, side: _Side, frame: DataFrame) -> DataFrame:
-        mine = side.common(lambda name: F.col(f"`{name}`"))
+        mine = self._common(side, lambda name: F.col(f"`{name}`"))
         values = {
             each.number: [
                 (F.col(f"`{f.name}`") if each is side else F.lit(None).cast(f.dataType)).alias(
@@ -103,6 +120,16 @@ class Shipping:
         }
         return frame.select(*values[0], *values[1], *[column.alias(name) for name, column in mine.items()])
 
+    def _common(self, side: _Side, column: Callable[[str], Column]) -> dict[str, Column]:
+        """The columns that rows of both inputs have."""
+        found = side.common(column)
+        if self._is_broadcast:
+            # By partition and row: the copies of a row have the same number, so every slot sorts them alike.
+            found[columns.ORDER] = F.monotonically_increasing_id()
+            if not side.input.is_broadcast:
+                found[columns.KEY_GROUP] = F.array(found[columns.KEY_GROUP])
+        return found
+
     def _both(self, batch: DataFrame) -> DataFrame:
         """Both inputs are the job's: each row is read once."""
         first, second = self._sides
@@ -113,8 +140,13 @@ class Shipping:
             for side in self._sides
             for f in side.struct.fields
         ]
-        ones, others = first.common(first.nested), second.common(second.nested)
-        mixed = [F.when(is_first, ones[name]).otherwise(others[name]).alias(name) for name in ones]
+        ones, others = self._common(first, first.nested), self._common(second, second.nested)
+        mixed = [
+            ones[name].alias(name)
+            if name == columns.ORDER
+            else F.when(is_first, ones[name]).otherwise(others[name]).alias(name)
+            for name in ones
+        ]
         return batch.where(is_first | is_second).select(*values, *mixed)
 
 
@@ -149,6 +181,9 @@ class _Side:
     has_sources: bool
     """Whether rows tell which of the job's sources they came from."""
     max_parallelism: int
+    key_types: Sequence[T.DataType]
+    """Of the first input."""
+    groups_of_slots: Sequence[int]
 
     def nested(self, name: str) -> Column:
         """A column of this input in the query's frame of several inputs."""
@@ -156,11 +191,17 @@ class _Side:
 
     def common(self, column: Callable[[str], Column]) -> dict[str, Column]:
         """The columns that rows of both inputs have, by name; ``column`` tells where the input's own lie."""
-        keys = [
-            plans.canonical_key(name, self.struct[name].dataType, column(name)) for name in self.input.keys
-        ]
+        if self.input.is_broadcast:
+            keys = [F.lit(None).cast(kind) for kind in self.key_types]
+            group = F.array(*[F.lit(number) for number in self.groups_of_slots])
+        else:
+            keys = [
+                plans.canonical_key(name, self.struct[name].dataType, column(name))
+                for name in self.input.keys
+            ]
+            group = plans.key_group(keys, self.max_parallelism)
         found = {f"{columns.KEY_PREFIX}{i}": key for i, key in enumerate(keys)}
-        found[columns.KEY_GROUP] = plans.key_group(keys, self.max_parallelism)
+        found[columns.KEY_GROUP] = group
         found[columns.TIMESTAMP] = self._time(column)
         found[columns.INPUT] = F.lit(self.number)
         if self.has_sources:

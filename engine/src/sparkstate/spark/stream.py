@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, overload
 
 from sparkstate import errors
 from sparkstate.functions import KeyedFunction, OutputTag
 from sparkstate.sinks.file_sink import FileSink
 from sparkstate.spark import checks, graph, plans
-from sparkstate.spark.connected import ConnectedStreams, check_keys
+from sparkstate.spark.connected import (
+    BroadcastConnectedStreams,
+    BroadcastStream,
+    ConnectedStreams,
+    check_keys,
+    check_states,
+)
 from sparkstate.spark.durations import duration_ms
 from sparkstate.spark.interval_join import IntervalJoinedStreams
 from sparkstate.spark.keyed_methods import KeyedMethods
+from sparkstate.state.descriptors import MapStateDescriptor
 from sparkstate.state_backend import StateBackend, from_value
 
 if TYPE_CHECKING:
@@ -45,6 +52,37 @@ def keyed(
     themselves; ``watermark_partition=[]`` prevents that. A job whose state was stored with one watermark keeps it until
     ``watermark_partition`` names them.
     """
+    declared, number = _declare_input(df, event_time, delay, idle_timeout, watermark_partition)
+    source = declared.sources_of(number)[0][1]
+    names = _key_columns(keys, source.frame.columns)
+    return KeyedStream(declared, None, names, source.event_time, number)
+
+
+def broadcast(
+    df: DataFrame | Sequence[DataFrame],
+    *states: MapStateDescriptor,
+    event_time: str | None = None,
+    delay: str | int | None = None,
+    idle_timeout: str | int | None = None,
+    watermark_partition: str | Sequence[str] | None = None,
+) -> BroadcastStream:
+    """A stream whose rows every slot sees, for ``keyed(…).connect(…)``. ``states`` describe the broadcast state that
+    the rows build. The other arguments are those of ``keyed``."""
+    check_states(states)
+    declared, number = _declare_input(df, event_time, delay, idle_timeout, watermark_partition)
+    time = declared.sources_of(number)[0][1].event_time
+    made = graph.Input(keys=(), upstream=None, event_time=time, source=number, is_broadcast=True)
+    return BroadcastStream(made, states)
+
+
+def _declare_input(
+    df: DataFrame | Sequence[DataFrame],
+    event_time: str | None,
+    delay: str | int | None,
+    idle_timeout: str | int | None,
+    watermark_partition: str | Sequence[str] | None,
+) -> tuple[graph.Graph, int]:
+    """Declare an input of the job; its number."""
     declared = graph.current()
     frames: list[DataFrame] = list(df) if isinstance(df, (list, tuple)) else [df]
     if not frames:
@@ -62,8 +100,7 @@ def keyed(
             raise errors.SpecInvalid(
                 f"the DataFrames of one keyed() differ in columns: {columns} and {frame.columns}"
             )
-    names = _key_columns(keys, columns)
-    return KeyedStream(declared, None, names, sources[0].event_time, declared.add_sources(sources))
+    return declared, declared.add_sources(sources)
 
 
 def set_state_backend(backend: StateBackend | str) -> None:
@@ -139,12 +176,23 @@ class KeyedStream(KeyedMethods["ProcessedStream"]):
     def _columns(self) -> StructType:
         return plans.stream_type(self._graph, self._upstream, self._source)
 
-    def connect(self, other: KeyedStream) -> ConnectedStreams[ProcessedStream]:
-        """This stream and ``other`` as the two inputs of one operator. Their key columns may have different names, and
-        must have the same types."""
+    @overload
+    def connect(self, other: KeyedStream) -> ConnectedStreams[ProcessedStream]: ...
+
+    @overload
+    def connect(self, other: BroadcastStream) -> BroadcastConnectedStreams[ProcessedStream]: ...
+
+    def connect(
+        self, other: KeyedStream | BroadcastStream
+    ) -> ConnectedStreams[ProcessedStream] | BroadcastConnectedStreams[ProcessedStream]:
+        """This stream and ``other`` as the two inputs of one operator. The key columns of two keyed streams may have
+        different names, and must have the same types."""
+        if isinstance(other, BroadcastStream):
+            return BroadcastConnectedStreams(self._graph, self._as_input(), other, ProcessedStream)
         if not isinstance(other, KeyedStream):
             raise errors.SpecInvalid(
-                f"connect({other!r}): pass a keyed stream: sparkstate.keyed(b, …), or operator.keyed(…)"
+                f"connect({other!r}): pass a keyed stream: sparkstate.keyed(b, …), or operator.keyed(…); or one of "
+                "broadcast(…)"
             )
         first, second = self._as_input(), other._as_input()
         check_keys(self._graph, first, second)
@@ -235,6 +283,17 @@ class ProcessedStream:
         if event_time is not None and event_time not in schema.names:
             raise errors.SpecInvalid(f"keyed(event_time={event_time!r}): the output has {schema.names}")
         return KeyedStream(self._graph, (self._uid, self._tag), names, event_time)
+
+    def broadcast(self, *states: MapStateDescriptor, event_time: str | None = None) -> BroadcastStream:
+        """Let every slot see the output, for ``keyed(…).connect(…)`` in the same epoch. ``states`` describe the
+        broadcast state that its rows build; ``event_time`` is as in ``keyed``."""
+        check_states(states)
+        names = plans.output_type(self._graph, self._uid, self._tag).names
+        if event_time is not None and event_time not in names:
+            raise errors.SpecInvalid(f"broadcast(event_time={event_time!r}): the output has {names}")
+        upstream = (self._uid, self._tag)
+        made = graph.Input(keys=(), upstream=upstream, event_time=event_time, is_broadcast=True)
+        return BroadcastStream(made, states)
 
     def sink(self, sink: FileSink | graph.UserSink) -> ProcessedStream:
         """Send the output to ``FileSink(…)`` (exactly once) or to ``function(df, epoch_id)``.

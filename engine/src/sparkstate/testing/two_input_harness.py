@@ -6,7 +6,8 @@ import itertools
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn, TypeAlias
 
-from sparkstate.functions import MIN_WATERMARK, KeyedCoProcessFunction
+from sparkstate.connected_functions import KeyedCoProcessFunction
+from sparkstate.functions import MIN_WATERMARK
 from sparkstate.operators.spec import TwoInputSpec
 from sparkstate.serde.row import Row
 from sparkstate.serde.typeinfo import TypeInformation

@@ -11,6 +11,7 @@ behind the watermark waits for this too: only an advance of the watermark fires 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from sparkstate import errors
@@ -70,7 +71,8 @@ class _Firing:
         before = len(self._yielded)
         self._overlay.timers_fired += 1
         try:
-            result = calls.spec.function.on_timer(timestamp, cursor)
+            on_timer: Callable[..., Any] = calls.spec.function.on_timer
+            result = on_timer(timestamp, cursor)
             if result is not None:
                 self._yielded.extend(result)
         except Exception as error:

@@ -38,5 +38,20 @@ def by_event_time(batch: pa.RecordBatch, column: str | None) -> pa.RecordBatch:
     return _with(batch, np.where(missing, MIN_WATERMARK + inputs, times * 2 + inputs))
 
 
+def broadcast_first(batch: pa.RecordBatch, column: str | None) -> pa.RecordBatch:
+    """The rows of the second input, a broadcast one, in the order that Spark gave them; then those of the first, as
+    they came or, with a ``column``, in order of event time."""
+    is_keyed = pc.equal(batch.column(columns.INPUT), 0).to_numpy(zero_copy_only=False)
+    given = pc.fill_null(batch.column(columns.ORDER), 0).to_numpy(zero_copy_only=False)
+    behind: npt.NDArray[np.int64] = np.zeros(batch.num_rows, np.int64)
+    if column is not None:
+        stamps = batch.column(column)
+        behind = np.clip(pc.fill_null(stamps, 0).to_numpy(zero_copy_only=False), -_LARGEST, _LARGEST)
+        behind[stamps.is_null().to_numpy(zero_copy_only=False)] = -_LARGEST - 1
+    # Spark's numbers are partition and row; they stay below 2**62 as long as there are fewer than 2**29 partitions.
+    order = np.where(is_keyed, behind, given + MIN_WATERMARK)
+    return _with(batch.drop_columns([columns.ORDER]), order)
+
+
 def _with(batch: pa.RecordBatch, order: npt.NDArray[np.int64]) -> pa.RecordBatch:
     return batch.append_column(columns.ORDER, pa.array(order, pa.int64()))

@@ -13,7 +13,7 @@ from sparkstate import columns
 from sparkstate.operators.common import user_function
 from sparkstate.operators.keyed.calls import RecordCalls
 from sparkstate.operators.rows import arrow_rows
-from sparkstate.operators.spec import TwoInputSpec
+from sparkstate.operators.spec import PairedSpec, TwoInputSpec
 from sparkstate.operators.state.operator_states import OperatorStates
 from sparkstate.operators.state.overlay import Overlay
 from sparkstate.operators.state.tables import OperatorTables
@@ -22,14 +22,16 @@ from sparkstate.serde import row as rows_module
 Call: TypeAlias = Callable[[Any, Any], Iterable[Any] | None]
 
 
-class TwoInputCalls(RecordCalls):
-    """Not thread-safe: one piece of work at a time."""
+class PairedCalls(RecordCalls):
+    """Whatever the methods of the function are called. Not thread-safe: one piece of work at a time."""
 
-    spec: TwoInputSpec
+    spec: PairedSpec
+    stamps_rows = False
+    """Whether the function yields the event time of each row with it."""
 
-    def __init__(self, spec: TwoInputSpec, tables: OperatorTables, operator_states: OperatorStates) -> None:
+    def __init__(self, spec: PairedSpec, tables: OperatorTables, operator_states: OperatorStates) -> None:
         super().__init__(spec, tables, operator_states)
-        self.calls: tuple[Call, Call] = (spec.function.process_element1, spec.function.process_element2)
+        self.calls: tuple[Call, Call] = self._methods()
         """By input."""
         self._classes = [rows_module.row_class(names) for names in spec.columns_of_inputs]
         self._columns = [
@@ -37,18 +39,22 @@ class TwoInputCalls(RecordCalls):
             for number, names in enumerate(spec.columns_of_inputs)
         ]
 
+    def _methods(self) -> tuple[Call, Call]:
+        raise NotImplementedError
+
     def of_batch(self, batch: pa.RecordBatch) -> tuple[Iterable[Call], Iterable[Any]]:
         """For each row the method to call, and the row."""
         inputs = batch.column(columns.INPUT)
         numbers = inputs.to_numpy(zero_copy_only=False)
         if (numbers == numbers[0]).all():
             number = int(numbers[0])
-            return itertools.repeat(self.calls[number], batch.num_rows), self._rows(batch, number)
-        each = [self._rows(batch.filter(pc.equal(inputs, number)), number) for number in range(2)]
+            return itertools.repeat(self.calls[number], batch.num_rows), self.rows(batch, number)
+        each = [self.rows(batch.filter(pc.equal(inputs, number)), number) for number in range(2)]
         order: list[int] = numbers.tolist()
         return map(self.calls.__getitem__, order), (next(each[number]) for number in order)
 
-    def _rows(self, batch: pa.RecordBatch, number: int) -> Iterator[Any]:
+    def rows(self, batch: pa.RecordBatch, number: int) -> Iterator[Any]:
+        """Rows of one input, as the function sees them."""
         values = [arrow_rows.column_values(batch.column(name)) for name in self._columns[number]]
         return map(self._classes[number], zip(*values, strict=True))
 
@@ -71,7 +77,18 @@ class TwoInputCalls(RecordCalls):
                     emitted.extend([cursor.stamp] * (len(yielded) - before))
         except Exception as error:
             raise self.user_error(overlay, error, f"row {user_function.shorten(row)}") from error
-        if self.spec.function.stamps_rows:
+        if self.stamps_rows:
             stamps = [stamp for stamp, _ in yielded]
             yielded, emitted = [row for _, row in yielded], emitted if emitted is None else stamps
         self.outputs.put(overlay, yielded, emitted)
+
+
+class TwoInputCalls(PairedCalls):
+    """Of a function of two keyed streams."""
+
+    spec: TwoInputSpec
+
+    def _methods(self) -> tuple[Call, Call]:
+        function = self.spec.function
+        self.stamps_rows = function.stamps_rows
+        return function.process_element1, function.process_element2

@@ -10,14 +10,14 @@ import pyarrow.compute as pc
 from sparkstate import columns
 from sparkstate.operators.common.intake import Intake
 from sparkstate.operators.common.outputs import Outputs
-from sparkstate.operators.spec import TwoInputSpec
+from sparkstate.operators.spec import PairedSpec
 from sparkstate.operators.state.overlay import Overlay
 
 
 class TwoInputIntake(Intake):
     """Late rows of each input go to a side output of that input's own."""
 
-    def __init__(self, spec: TwoInputSpec, owned: Set[int], outputs: Outputs) -> None:
+    def __init__(self, spec: PairedSpec, owned: Set[int], outputs: Outputs) -> None:
         super().__init__(spec, owned, outputs)
         self._inputs = spec.columns_of_inputs
         self._late_tags = spec.late_tags

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import abc
 import functools
 import itertools
-from collections.abc import Iterable, Sequence, Set
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence, Set
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -15,29 +16,27 @@ from sparkstate.operators.common import garbage
 from sparkstate.operators.common.overlay_operator import OverlayOperator
 from sparkstate.operators.keyed import firing
 from sparkstate.operators.rows import arrow_rows
-from sparkstate.operators.spec import TwoInputSpec
+from sparkstate.operators.spec import PairedSpec, TwoInputSpec
 from sparkstate.operators.state.operator_states import OperatorStates
 from sparkstate.operators.state.overlay import Overlay
 from sparkstate.operators.state.tables import OperatorTables
 from sparkstate.operators.two_inputs import row_order
-from sparkstate.operators.two_inputs.two_input_calls import TwoInputCalls
+from sparkstate.operators.two_inputs.two_input_calls import PairedCalls, TwoInputCalls
 from sparkstate.operators.two_inputs.two_input_intake import TwoInputIntake
 
 _STRETCH_ROWS = 2048
 """Rows that become Python objects at a time, as in ``keyed``."""
+S = TypeVar("S", bound=PairedSpec)
+C = TypeVar("C", bound=PairedCalls)
 
 
-class TwoInputOperator(OverlayOperator[TwoInputSpec, TwoInputCalls]):
-    """One operator of one slot (``operators.base.Operator``)."""
+class PairedOperator(OverlayOperator[S, C]):
+    """The common half of operators whose batches have rows of two inputs."""
 
-    def _make_calls(
-        self, spec: TwoInputSpec, tables: OperatorTables, operator_states: OperatorStates
-    ) -> TwoInputCalls:
-        self._read_keys = arrow_rows.key_reader(spec.key_columns, spec.key_type)
-        return TwoInputCalls(spec, tables, operator_states)
-
-    def _make_intake(self, spec: TwoInputSpec, owned: Set[int]) -> TwoInputIntake:
+    def _make_intake(self, spec: S, owned: Set[int]) -> TwoInputIntake:
         return TwoInputIntake(spec, owned, self._calls.outputs)
+
+    _read_keys: Callable[[arrow_rows.ReadColumn], list[Any]]
 
     def _open(self, context: RuntimeContext) -> None:
         self._calls.open(context)
@@ -59,16 +58,16 @@ class TwoInputOperator(OverlayOperator[TwoInputSpec, TwoInputCalls]):
         if batch.num_rows == 0 or overlay.dropped:
             return
         with self._lock:
-            batch = self._intake.take(overlay, batch)
-            if self.spec.sort_by_event_time:
-                waiting = row_order.by_event_time(batch, self.spec.event_time_column)
-            else:
-                first, waiting = row_order.divide(batch)
-                if first.num_rows:
-                    self._process_parts(overlay, first)
+            first, waiting = self._divide(self._intake.take(overlay, batch))
+            if first.num_rows:
+                self._process_parts(overlay, first)
             if waiting.num_rows:
                 overlay.held.append(waiting)
                 self._settle(overlay)
+
+    @abc.abstractmethod
+    def _divide(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+        """The rows to process now, and those that wait until the epoch ends, with their order."""
 
     def _process(self, overlay: Overlay, batch: pa.RecordBatch) -> None:
         read = functools.cache(lambda name: arrow_rows.column_values(batch.column(name)))
@@ -106,3 +105,18 @@ class TwoInputOperator(OverlayOperator[TwoInputSpec, TwoInputCalls]):
             numbers = self._tables.prefetch(overlay, keys, kgs)
             calls = itertools.repeat(self._calls.calls[of_input], len(keys))
             self._calls.run(overlay, zip(numbers, stamps, calls, rows, strict=True))
+
+
+class TwoInputOperator(PairedOperator[TwoInputSpec, TwoInputCalls]):
+    """One operator of one slot (``operators.base.Operator``)."""
+
+    def _make_calls(
+        self, spec: TwoInputSpec, tables: OperatorTables, operator_states: OperatorStates
+    ) -> TwoInputCalls:
+        self._read_keys = arrow_rows.key_reader(spec.key_columns, spec.key_type)
+        return TwoInputCalls(spec, tables, operator_states)
+
+    def _divide(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+        if self.spec.sort_by_event_time:
+            return batch.slice(0, 0), row_order.by_event_time(batch, self.spec.event_time_column)
+        return row_order.divide(batch)

@@ -1,7 +1,8 @@
 """Orders and payments: two file sources with different columns, an operator of both, and operators behind it.
 
 ``matched`` connects the sources; ``counted`` connects its output with a source; ``settled`` connects its two outputs;
-``joined`` joins the sources by time; ``large`` and ``spent`` read one with the short methods of a keyed stream."""
+``priced`` lets every slot see a third source; ``joined`` joins the sources by time; ``large`` and ``spent`` read one
+with the short methods of a keyed stream."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from typing import Any
 
 import sparkstate
 from sparkstate import (
+    KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
     MapStateDescriptor,
     OutputTag,
@@ -87,6 +89,30 @@ class Settle(KeyedCoProcessFunction):
         yield row.id, "unpaid"
 
 
+RATES = MapStateDescriptor("rates", Types.STRING(), Types.STRING())
+
+
+class RateHistory(KeyedBroadcastProcessFunction):
+    """Keeps the history of each rate; each key tells all of them at the end."""
+
+    def open(self, ctx: Any) -> None:
+        self.orders = ctx.get_state(ValueStateDescriptor("orders", Types.LONG()))
+
+    def process_element(self, order: Any, ctx: Any) -> None:
+        self.orders.update((self.orders.value() or 0) + 1)
+        ctx.timer_service().register_event_time_timer(NEVER)
+
+    def process_broadcast_element(self, rate: Any, ctx: Any) -> None:
+        rates = ctx.get_broadcast_state(RATES)
+        rates.put(rate.name, f"{rates.get(rate.name) or ''}{rate.factor},")
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Iterator[tuple[Any, ...]]:
+        told = ";".join(
+            f"{name}:{history}" for name, history in sorted(ctx.get_broadcast_state(RATES).items())
+        )
+        yield ctx.get_current_key(), self.orders.value(), told
+
+
 class Pair(ProcessJoinFunction):
     """Orders and payments of one customer at about the same time."""
 
@@ -126,6 +152,10 @@ def job(spark: Any, params: dict[str, str]) -> None:
         .upper_bound_exclusive()
         .process(Pair(), uid="joined", output_schema="id bigint, order_id bigint, later bigint")
     )
+    rates = read(spark, params, "rates", "name string, factor bigint")
+    priced = of_customer.connect(sparkstate.broadcast(rates, RATES)).process(
+        RateHistory(), uid="priced", output_schema="customer string, orders bigint, rates string"
+    )
     large = of_customer.filter(lambda order: order.amount > 6, uid="large")
     spent = of_customer.sum("amount", uid="spent")
     for name, stream in (
@@ -134,6 +164,7 @@ def job(spark: Any, params: dict[str, str]) -> None:
         ("counted", counted),
         ("settled", settled),
         ("joined", joined),
+        ("priced", priced),
         ("large", large),
         ("spent", spent),
     ):
