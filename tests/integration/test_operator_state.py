@@ -114,6 +114,7 @@ def test_a_function_that_raises_once_in_each_step_of_its_life_counts_every_row_o
     document = driving.manifest(
         tmp_path,
         "counted.py",
+        slots=1,
         params={"trips": str(trips)},
         checkpointing={"interval": "100ms", "storage": str(tmp_path / "checkpoints")},
         restart={"strategy": "fixed-delay", "fixedDelay": {"attempts": 20, "delay": "100ms"}},
@@ -121,7 +122,8 @@ def test_a_function_that_raises_once_in_each_step_of_its_life_counts_every_row_o
     with driving.Driver(tmp_path, document) as driver:
         driver.finish()
     assert sorted(path.name for path in trips.iterdir()) == sorted(steps.split(", "))
-    # snapshot_state and notify_checkpoint_aborted may end one incarnation together.
-    assert driver.log().count("the slots have started") >= len(steps.split(", "))
+    # One incarnation may end by the failures of a snapshot and of the notification that it has failed, and the
+    # job by a notification that comes after the last epoch.
+    assert driver.log().count("the slots have started") >= len(steps.split(", ")) - 1
     totals.check(tmp_path / "out", rows)
     totals.check_counted(tmp_path / "out", rows)

@@ -176,4 +176,5 @@ class Life(stateful.RuleBasedStateMachine):
             slot.check(model)
 
 
-TestOperatorState = Life.TestCase
+def test_operator_state_is_what_lists_and_dicts_say_in_any_number_of_slots() -> None:
+    stateful.run_state_machine_as_test(Life)

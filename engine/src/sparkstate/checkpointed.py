@@ -42,7 +42,7 @@ class FunctionInitializationContext(ABC):
 
     @abstractmethod
     def get_operator_state_store(self) -> OperatorStateStore:
-        """Where operator state is declared. What it holds after a restore can be read at once."""
+        """Where operator state is declared; a restored one can be read at once."""
 
     @abstractmethod
     def get_keyed_state_store(self) -> Any:
@@ -69,8 +69,8 @@ class CheckpointedFunction:
         raise NotImplementedError(f"{type(self).__qualname__} must define initialize_state")
 
     def snapshot_state(self, ctx: FunctionSnapshotContext) -> None:
-        """Called for every checkpoint and savepoint, between two epochs: write the variables into operator state. What
-        is written is in that snapshot. An exception makes it fail, and undoes the writes of this call."""
+        """Called for every checkpoint and savepoint, between two epochs: write the variables into operator state, which
+        is in that snapshot. An exception makes the snapshot fail, and undoes the writes of this call."""
         raise NotImplementedError(f"{type(self).__qualname__} must define snapshot_state")
 
 

@@ -74,7 +74,9 @@ def test_a_later_version_is_no_damage() -> None:
         pytest.param(part(state("broadcast")), "broadcast and has the key type none", id="no-key-type"),
         pytest.param(part(state(key_type="LONG")), "split and has the key type LONG", id="key-type"),
         pytest.param(
-            part(state("broadcast", key_type="LIST<LONG>")), "key type LIST<LONG>, which is none", id="no-key"
+            part(state("broadcast", key_type="LIST<LONG>")),
+            "key type LIST<LONG>, which cannot be",
+            id="no-key",
         ),
         pytest.param(
             part(state("broadcast", b"", key_type="LONG")), "0 keys for 1 values", id="missing-keys"

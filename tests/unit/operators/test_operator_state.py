@@ -7,8 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from support.operators import driven
 
-from sparkstate import errors
+from sparkstate import columns, errors
 from sparkstate.batches.functions import KeyedBatchFunction
 from sparkstate.checkpointed import CheckpointedFunction, CheckpointListener
 from sparkstate.functions import MAX_WATERMARK, KeyedProcessFunction
@@ -237,7 +238,7 @@ def test_state_that_a_new_version_no_longer_declares_is_kept() -> None:
 def test_values_that_do_not_fit_are_refused_by_name() -> None:
     with harness() as made:
         function = made.function()
-        operator = made._operators[0]
+        operator = made._subtasks.operators[0]
         with operator._operator_states.at_once():  # type: ignore[attr-defined]
             for write in (
                 lambda: function.stored.add("text"),
@@ -268,6 +269,23 @@ def test_a_close_that_yields_is_refused_because_its_code_would_never_run() -> No
 def test_a_record_cannot_be_undone_where_a_function_has_variables() -> None:
     with pytest.raises(errors.SpecInvalid, match="variables of its own, which cannot be undone"):
         harness(on_error="side-output")
+
+
+def test_rows_of_finish_go_on_to_a_next_operator_without_event_time() -> None:
+    for function in (Buffer(), BatchTally()):
+        operator = driven.make_operator(
+            function,
+            row_columns=("user", "amount"),
+            output_schema=pa.schema([("rows", pa.int64())]),
+            emit_timestamps=True,
+        )
+        overlay = operator.begin(1, 0, 0)
+        if isinstance(function, Buffer):
+            function.buffer = [(5,)]  # type: ignore[list-item]
+        operator.finish(overlay, MAX_WATERMARK)
+        (batch,) = overlay.output()
+        assert batch.schema.names == ["rows", columns.TIMESTAMP]
+        assert batch.column(columns.TIMESTAMP).to_pylist() == [None]
 
 
 class BatchTally(KeyedBatchFunction, CheckpointedFunction):

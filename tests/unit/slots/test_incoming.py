@@ -37,8 +37,9 @@ class Operator:
             self.seen += numbers
             self.largest = max(self.largest, given.nbytes)
 
-    def incoming(self, limit_bytes: int) -> Incoming:
-        return Incoming(self.process, self, self.directory / "overflow", limit_bytes)  # type: ignore[arg-type]
+    def incoming(self, limit_bytes: int, *, waits_for_end: bool = False) -> Incoming:
+        folder = self.directory / "overflow"
+        return Incoming(self.process, self, folder, limit_bytes, waits_for_end=waits_for_end)  # type: ignore[arg-type]
 
     def has_come(self) -> bool:
         """As of its turn."""
@@ -72,6 +73,36 @@ def test_before_its_turn_everything_is_taken_and_nothing_processed_and_what_does
     incoming.wait()
     assert operator.seen == list(range(100, 150))
     assert operator.largest == 8000, "two of them together are more than half of what may wait"
+    assert not (operator.directory / "overflow").exists()
+
+
+def test_rows_that_wait_for_the_choice_of_their_attempt_keep_their_order_in_memory_and_on_disk(
+    operator: Operator,
+) -> None:
+    operator.turn.set()
+    incoming = operator.incoming(limit_bytes=20_000, waits_for_end=True)
+    putting = in_thread(lambda: [incoming.put(batch(number)) for number in range(20, 70)])  # type: ignore[func-returns-value, arg-type, return-value]
+    putting.join(10)
+    assert not putting.is_alive(), "a task must not wait for a choice that comes after its end"
+    assert operator.seen == []
+    assert len(list((operator.directory / "overflow").iterdir())) == 1
+    incoming.end(incoming.rows)
+    incoming.wait()
+    assert operator.seen == list(range(20, 70))
+    assert not (operator.directory / "overflow").exists()
+
+
+def test_rows_of_an_attempt_that_is_not_chosen_are_never_processed_and_leave_nothing_on_disk(
+    operator: Operator,
+) -> None:
+    operator.turn.set()
+    incoming = operator.incoming(limit_bytes=20_000, waits_for_end=True)
+    for number in range(20, 70):
+        incoming.put(batch(number))
+    incoming.give_up(ValueError("another attempt was taken"))
+    with pytest.raises(ValueError, match="another attempt"):
+        incoming.wait()
+    assert operator.seen == []
     assert not (operator.directory / "overflow").exists()
 
 

@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 from support.slots import checkpointed, slots
 
+from sparkstate import errors
+from sparkstate.checkpointed import CheckpointedFunction
+
 Make = Callable[..., slots.Slot]
 
 
@@ -57,6 +60,54 @@ def test_a_checkpoint_holds_variables_and_all_kinds_of_operator_state(make: Make
     assert function.restored == (True, 1, [2])
     again.epoch(0, slots.rows(("b", 3)))
     assert function.seen == [("a", 1), ("!limit", 5), ("b", 3)]
+
+
+class Silent(slots.Sum, CheckpointedFunction):
+    """Declares no operator state, and notes when it is asked to write some."""
+
+    def initialize_state(self, ctx: Any) -> None:
+        self.asked: list[int] = []
+
+    def snapshot_state(self, ctx: Any) -> None:
+        self.asked.append(ctx.get_checkpoint_id())
+
+
+def test_a_function_that_declares_nothing_is_asked_at_each_checkpoint_too(make: Make, tmp_path: Path) -> None:
+    slot = make(Silent())
+    slot.restore()
+    slot.epoch(0, slots.rows(("a", 1)))
+    state = slot.snapshot(4, 0)
+    assert checkpointed.function_of(slot).asked == [4]
+    again = make(incarnation=2)
+    checkpointed.restore(again, [state], tmp_path, 4)
+    assert checkpointed.function_of(again).restored == (True, 4, [])
+
+
+def test_damaged_operator_state_stops_the_restore_with_its_name(make: Make, tmp_path: Path) -> None:
+    slot = make()
+    slot.restore()
+    slot.epoch(0, slots.rows(*[(f"key {number}", 1) for number in range(2_000)]))
+    state = slot.snapshot(1, 0)
+    assert state.operator_state is not None and state.operator_state.path
+    path = tmp_path / "storage" / slots.LINEAGE / state.operator_state.path
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.unlink()
+    path.write_bytes(data)
+    again = make(incarnation=2)
+    with pytest.raises(errors.CorruptData, match=rf"{path.name}.*operator-state-0.*restoreFrom"):
+        checkpointed.restore(again, [state], tmp_path, 1)
+
+
+def test_a_snapshot_of_variables_that_are_ahead_of_the_committed_state_is_refused(make: Make) -> None:
+    slot = make()
+    slot.restore()
+    slot.feed(0, 1, slots.rows(("a", 1)))
+    slot.finish(0, 1)
+    with pytest.raises(AssertionError, match="began between the end of epoch 0 and its commit"):
+        slot.snapshot(1, 0)
+    slot.commit(0)
+    assert slot.snapshot(2, 0).operator_state is not None
 
 
 def test_a_function_is_called_only_for_the_chosen_attempt(make: Make) -> None:

@@ -62,8 +62,8 @@ def encode(part: OperatorPart) -> bytes:
 
 
 def decode(data: bytes, name: str) -> OperatorPart:
-    """The inverse of :func:`encode`; ``name`` is for messages. Raises ``CorruptData``; ``UnknownFormat`` for newer
-    formats."""
+    """The inverse of :func:`encode`; ``name`` is for messages. Raises ``CorruptData``, and ``UnknownFormat`` for a file
+    of a later version."""
     part = framing.parse(_DECODER, framing.unframe(MAGIC, VERSION, data, name), name)
     problem = _problem(part)
     if problem:
@@ -81,10 +81,11 @@ def read(downloader: Downloader, files: Sequence[FileHandle], url: str) -> list[
 
 
 def dealt_to(slot: int, slots: int, parts: Sequence[OperatorPart]) -> tuple[StoredState, ...]:
-    """What slot ``slot`` of ``slots`` gets. ``parts`` are those of all slots of the snapshot, in order.
+    """The share of slot ``slot`` of ``slots``. ``parts`` are those of all slots of the snapshot, in order.
 
     With as many slots as before, each keeps the elements of its split lists. Otherwise the elements of all slots, in
-    order, are dealt out in turn. A state is dealt to every slot, also where none of its values are.
+    order, are dealt out in turn. A slot that gets none of a
+    state's values still gets the state.
     """
     found: dict[tuple[str, str], list[StoredState]] = {}
     for part in parts:
@@ -152,7 +153,7 @@ def _problem_of(state: StoredState) -> str:
     try:
         types.parse(state.value_type)
         if state.key_type and not types.parse(state.key_type).is_key_type:
-            return f"has the key type {state.key_type}, which is none"
+            return f"has the key type {state.key_type}, which cannot be that of a key"
     except errors.SparkstateError as error:
         return f"has a type that cannot be read: {error}"
     if (state.mode == "broadcast") != bool(state.key_type):

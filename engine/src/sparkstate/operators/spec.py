@@ -135,7 +135,7 @@ class JobFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class Restored:
-    """What a restore gives to one operator in one slot, beside the stores."""
+    """The part of a restore that one operator in one slot gets beside the stores."""
 
     checkpoint_id: int | None = None
     """The checkpoint or savepoint that the job's state is from; None: it began empty."""

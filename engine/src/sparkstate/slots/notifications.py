@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -22,7 +23,8 @@ class Notifications:
     def tell(self, checkpoint_id: int, *, completed: bool) -> None:
         """That checkpoint is complete, or will never be."""
         if any(operator.listens_to_checkpoints for operator in self._state.operators.values()):
-            self._thread.submit(self._tell, checkpoint_id, completed)
+            with contextlib.suppress(RuntimeError):  # the slot ends meanwhile
+                self._thread.submit(self._tell, checkpoint_id, completed)
 
     def require_sound(self) -> None:
         """Raises the first error that a function has raised on being told."""

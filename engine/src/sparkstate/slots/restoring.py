@@ -84,7 +84,7 @@ def restore_shards(
 def restore_operator_state(
     plan: SlotPlan, request: protocol.RestoreShards
 ) -> tuple[operator_parts.StoredState, ...]:
-    """What this slot gets of the operator state that all slots of the snapshot had."""
+    """This slot's share of the operator state that all slots of the snapshot had."""
     if not request.operator_state:
         return ()
     downloader = Downloader(storage.open_made(request.base_url, plan.s3), plan.backend.transfer_threads)

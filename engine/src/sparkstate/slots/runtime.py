@@ -60,7 +60,7 @@ class SlotRuntime:
         self._epochs.end()
 
     def close(self) -> None:
-        """Close operators and stores, these also where a function raises on being closed."""
+        """Close operators and stores, even when a function raises on being closed."""
         try:
             self.end()
         finally:

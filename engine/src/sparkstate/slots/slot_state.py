@@ -47,8 +47,7 @@ class SlotState:
         return restore_shards(plan, self.stores, request, self.directory / folders.DOWNLOADS)
 
     def open_operators(self, request: protocol.RestoreShards) -> None:
-        """Make the operators with their operator state, and open the user's functions, over stores that are
-        restored."""
+        """Make the operators with their operator state, and open the user's functions, over restored stores."""
         plan = self.plan
         dealt = restore_operator_state(plan, request)
         restored_id = request.restored_id if request.restored_id >= 0 else None

@@ -48,8 +48,8 @@ class OperatorListState(ABC, Generic[T]):
 
 
 class ReadOnlyBroadcastState(ABC, Generic[K, V]):
-    """A map that is the same in every slot, for reading. Values may be None, which ``get`` cannot tell from a missing
-    entry."""
+    """A map that is the same in every slot, for reading. Values may be None, which ``get`` gives for a missing
+    entry as well."""
 
     @abstractmethod
     def get(self, key: K) -> V | None:

@@ -8,8 +8,6 @@ processing-time timer falls due between them.
 
 from __future__ import annotations
 
-import copy
-import dataclasses
 import itertools
 import tempfile
 import zlib
@@ -20,13 +18,10 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 from sparkstate.backends import base, canonical, loader
-from sparkstate.checkpoint import operator_parts
-from sparkstate.checkpointed import CheckpointedFunction
 from sparkstate.functions import MAX_WATERMARK, MIN_WATERMARK, KeyedFunction, OutputTag, TimeDomain
 from sparkstate.keygroups import KeySpace
 from sparkstate.operators import kinds
-from sparkstate.operators.base import EpochOverlay, Operator
-from sparkstate.operators.epoch import commit_overlays
+from sparkstate.operators.base import EpochOverlay
 from sparkstate.operators.spec import JobFacts, Restored
 from sparkstate.operators.user_metrics import Reading
 from sparkstate.serde import composite
@@ -34,6 +29,7 @@ from sparkstate.serde.row import Row
 from sparkstate.serde.typeinfo import TypeInformation
 from sparkstate.settings import MIB, StateBackendSettings
 from sparkstate.testing.manual_clock import ManualClock
+from sparkstate.testing.subtasks import FunctionCopies, Subtasks, dealt
 
 _MEMORY_BYTES = 16 * MIB
 
@@ -77,10 +73,9 @@ class KeyedProcessHarness:
     A ``KeyedBatchFunction`` gets the elements of one push as one batch; they are dicts or named rows, and its output
     are rows too.
 
-    ``parallelism`` is the number of subtasks, as slots of a job: each has a copy of the function and the keys of its
-    own shards, and broadcast and list state of operators is dealt out to them. ``function`` itself is the first one's,
-    until ``restore`` gives every subtask a fresh copy of the function as it was at the beginning, if it is a
-    ``CheckpointedFunction`` or there are several.
+    ``parallelism`` is the number of subtasks, which are the slots of a job: each has a function of its own, the keys of
+    its shards, and its share of operator state. In its first life the first subtask has ``function`` itself; after a
+    ``restore``, a ``CheckpointedFunction`` and the functions of several subtasks are fresh copies of it.
 
     ``options`` are fields of ``KeyedSpec``: ``on_error``, ``late_tag``, ``sort_by_event_time``, ….
     """
@@ -107,12 +102,7 @@ class KeyedProcessHarness:
             function, uid=uid, row_columns=(), key_columns=("key",), key_type=key_type, **options
         )
         self._parallelism = parallelism
-        self._functions = [function]
-        self._original = function
-        """As it was at the beginning; the same object where nothing of it depends on its life."""
-        if isinstance(function, CheckpointedFunction) or parallelism > 1:
-            self._original = copy.deepcopy(function)
-            self._functions += [copy.deepcopy(function) for _ in range(1, parallelism)]
+        self._functions = FunctionCopies(function)
         self._checkpoints = 0
         self._key_codec = composite.key_codec(key_type)
         self._clock = ManualClock(processing_time)
@@ -148,10 +138,10 @@ class KeyedProcessHarness:
             if timestamp is not None and MIN_WATERMARK < self._watermark >= timestamp:
                 overlays[subtask].late_rows += 1
                 if self._spec.late_tag is not None:
-                    self._operators[subtask].put_side(overlays[subtask], self._spec.late_tag, [row])
+                    self._subtasks.operators[subtask].put_side(overlays[subtask], self._spec.late_tag, [row])
                     continue
             kept[subtask].append((key, row, timestamp))
-        for operator, overlay, records in zip(self._operators, overlays, kept, strict=True):
+        for operator, overlay, records in zip(self._subtasks.operators, overlays, kept, strict=True):
             if self._spec.sort_by_event_time:
                 records.sort(key=lambda record: MIN_WATERMARK if record[2] is None else record[2])
             keys = [key for key, _, _ in records]
@@ -191,15 +181,17 @@ class KeyedProcessHarness:
         """The content of a state under a key: a value, list or dict;
         None if nothing (an accumulator, if aggregating)."""
         key = self._normal_key(key)
-        return self._operators[self.subtask_of(key)].read_value(name, key, namespace, self.key_group(key))
+        return self._subtasks.operators[self.subtask_of(key)].read_value(
+            name, key, namespace, self.key_group(key)
+        )
 
     def operator_state(self, name: str, subtask: int = 0) -> list[Any] | dict[Any, Any]:
         """The committed operator state of a subtask: a list, or the map of broadcast state."""
-        return self._operators[subtask].read_operator_state(name)
+        return self._subtasks.operators[subtask].read_operator_state(name)
 
     def function(self, subtask: int = 0) -> Any:
         """The function object of a subtask, with its own variables."""
-        return self._functions[subtask]
+        return self._subtasks.functions[subtask]
 
     def event_timers(self, key: Any = ...) -> list[base.Timer]:
         """Registered event-time timers in order of time; of one key, if given."""
@@ -223,7 +215,10 @@ class KeyedProcessHarness:
 
     def metrics(self) -> dict[str, Reading]:
         """The readings of the function's own metrics in the first subtask, by name."""
-        return {reading.name: reading for reading in self._operators[0].metrics.read(self._clock.monotonic())}
+        return {
+            reading.name: reading
+            for reading in self._subtasks.operators[0].metrics.read(self._clock.monotonic())
+        }
 
     def key_group(self, key: Any) -> int:
         """The harness's own key groups; a job's come from Spark and are others."""
@@ -231,8 +226,7 @@ class KeyedProcessHarness:
 
     def subtask_of(self, key: Any) -> int:
         """The subtask that has this key."""
-        shard = self._key_space.shard_of_key_group(self.key_group(self._normal_key(key)))
-        return self._key_space.slot_of_shard(shard, self._parallelism)
+        return self._subtasks.number_of(self.key_group(self._normal_key(key)))
 
     # --- life
 
@@ -240,7 +234,7 @@ class KeyedProcessHarness:
         """All state, timers and times, for ``restore`` into this or another harness, also with the other backend.
         ``snapshot_state`` is called for it."""
         self._checkpoints += 1
-        parts = self._operator_parts()
+        parts = self._subtasks.snapshot(self._checkpoints, self._clock.now_ms())
         files = []
         for number, store in self._stores.items():
             directory = self._directory(f"snapshot-{number}")
@@ -250,19 +244,15 @@ class KeyedProcessHarness:
                 files.append(file.path.read_bytes())
             finally:
                 taken.release()
-        return HarnessSnapshot(
-            tuple(files), self._watermark, self._clock.now_ms(), self._checkpoints, tuple(parts)
-        )
+        return HarnessSnapshot(tuple(files), self._watermark, self._clock.now_ms(), self._checkpoints, parts)
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         """Tell the functions that this checkpoint is complete."""
-        for operator in self._operators:
-            operator.notify(checkpoint_id, completed=True)
+        self._subtasks.notify(checkpoint_id, completed=True)
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
         """Tell the functions that this checkpoint has failed."""
-        for operator in self._operators:
-            operator.notify(checkpoint_id, completed=False)
+        self._subtasks.notify(checkpoint_id, completed=False)
 
     def restore(self, snapshot: HarnessSnapshot, parallelism: int | None = None) -> None:
         """Start again from a snapshot, with as many subtasks as before or with another ``parallelism``: the functions
@@ -278,12 +268,6 @@ class KeyedProcessHarness:
         self._checkpoints = max(self._checkpoints, snapshot.checkpoint_id)
         if parallelism is not None:
             self._parallelism = parallelism
-        if (
-            isinstance(self._original, CheckpointedFunction)
-            or self._parallelism > 1
-            or parallelism is not None
-        ):
-            self._functions = [copy.deepcopy(self._original) for _ in range(self._parallelism)]
         self._start(snapshot)
 
     def close(self) -> None:
@@ -311,48 +295,22 @@ class KeyedProcessHarness:
                 file.write_bytes(snapshot.shards[number])
                 store.restore({canonical.FORMAT: file}, canonical.FORMAT)
             self._stores[number] = store
-        self._operators = [self._make(subtask, snapshot) for subtask in range(self._parallelism)]
-        self._lives += 1
-        for operator in self._operators:
-            operator.open()
-
-    def _make(self, subtask: int, snapshot: HarnessSnapshot | None) -> Operator[Any]:
-        shards = self._key_space.shards_of_slot(subtask, self._parallelism)
-        return kinds.make(
-            dataclasses.replace(self._spec, function=self._functions[subtask]),
-            {number: self._stores[number] for number in shards},
+        restored = [Restored()] * self._parallelism
+        if snapshot is not None:
+            restored = dealt(snapshot.checkpoint_id, snapshot.operator_state, self._parallelism)
+        self._subtasks = Subtasks(
+            self._spec,
+            self._functions.next_life(self._parallelism),
+            self._stores,
             self._key_space,
             self._clock,
-            subtask,
-            self._parallelism,
-            facts=JobFacts(parameters=self._parameters, attempt=self._lives),
-            restored=None if snapshot is None else self._restored(subtask, snapshot),
+            JobFacts(parameters=self._parameters, attempt=self._lives),
+            restored,
         )
-
-    def _restored(self, subtask: int, snapshot: HarnessSnapshot) -> Restored:
-        names = [f"operator state {number}" for number in range(len(snapshot.operator_state))]
-        parts = list(map(operator_parts.decode, snapshot.operator_state, names))
-        dealt = operator_parts.dealt_to(subtask, self._parallelism, parts) if parts else ()
-        return Restored(checkpoint_id=snapshot.checkpoint_id, states=dealt)
-
-    def _operator_parts(self) -> list[bytes]:
-        """The operator state of each subtask, in its stored form."""
-        images = [
-            operator.snapshot_operator_state(self._checkpoints, self._clock.now_ms())
-            for operator in self._operators
-        ]
-        return [
-            operator_parts.encode(
-                operator_parts.OperatorPart(
-                    slot=subtask, slots=self._parallelism, states=tuple(image.encode() for image in own)
-                )
-            )
-            for subtask, own in enumerate(images)
-        ]
+        self._lives += 1
 
     def _stop(self) -> None:
-        for operator in self._operators:
-            operator.close()
+        self._subtasks.close()
         for store in self._stores.values():
             store.close()
         self._factory.close()
@@ -364,16 +322,12 @@ class KeyedProcessHarness:
 
     def _begin(self) -> list[EpochOverlay]:
         self._epoch += 1
-        now = self._clock.now_ms()
-        return [operator.begin(self._epoch, self._watermark, now) for operator in self._operators]
+        return self._subtasks.begin(self._epoch, self._watermark, self._clock.now_ms())
 
     def _end(self, overlays: list[EpochOverlay], watermark: int | None = None) -> None:
         if watermark is not None:
             self._watermark = max(self._watermark, watermark)
-        parts = list(zip(self._operators, overlays, strict=True))
-        for operator, overlay in parts:
-            operator.finish(overlay, self._watermark)
-        commit_overlays(parts)
+        self._subtasks.end(overlays, self._watermark)
         for overlay in overlays:
             for tag, rows in overlay.unconverted.items():
                 self._outputs.setdefault(tag, []).extend(rows)
@@ -382,7 +336,7 @@ class KeyedProcessHarness:
         return None if key is None else self._spec.key_type.normalize(key)
 
     def _timers(self, domain: TimeDomain, key: Any) -> list[base.Timer]:
-        tables = [table for operator in self._operators for table in operator.timer_tables(domain)]
+        tables = [table for operator in self._subtasks.operators for table in operator.timer_tables(domain)]
         found = [timer for table in tables for timer in table.due(2**63 - 1)]
         if key is not ...:
             found = [timer for timer in found if timer.key == self._normal_key(key)]

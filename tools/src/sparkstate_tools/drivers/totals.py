@@ -89,7 +89,7 @@ def expected_groups(rows: list[Row]) -> Counter[tuple[int, int]]:
 
 
 def check_counted(output: Path, rows: list[Row]) -> None:
-    """What the slots of ``jobs/counted.py`` have counted in variables of their own is every row, once."""
+    """The slots of ``jobs/counted.py`` have counted every row once in variables of their own."""
     told = read(output / "counted")
     assert sum(each["rows"] for each in told) == len(rows), told
     assert sum(each["total"] for each in told) == sum(row[2] for row in rows), told

@@ -43,7 +43,7 @@ class CheckpointHooks:
             )
 
     def snapshot(self, checkpoint_id: int, timestamp_ms: int) -> Sequence[StateImage]:
-        """Let the function write its variables; then what a snapshot of the committed operator state holds."""
+        """Let the function write its variables; then the committed operator state, for a snapshot."""
         function = self._function
         if isinstance(function, CheckpointedFunction):
             if self._uncommitted is not None:
@@ -58,7 +58,7 @@ class CheckpointHooks:
         return self._states.images(self._is_first)
 
     def finished(self, epoch: int) -> None:
-        """The function has seen the rows of this epoch, so its variables are ahead of what is committed."""
+        """The function has seen the rows of this epoch, so its variables are ahead of the committed state."""
         self._uncommitted = epoch
 
     def committed(self) -> None:

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from sparkstate import errors
 from sparkstate.backends.base import ShardStore, TimerTable
+from sparkstate.checkpointed import CheckpointedFunction
 from sparkstate.clock import Clock
 from sparkstate.functions import MAX_WATERMARK, MIN_WATERMARK, TimeDomain
 from sparkstate.keygroups import KeySpace
@@ -110,7 +111,7 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
 
     @abc.abstractmethod
     def _open_context(self) -> Any:
-        """What ``open`` is given."""
+        """The context that ``open`` is given."""
 
     @abc.abstractmethod
     def _open(self, context: Any) -> None:
@@ -203,7 +204,7 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
 
     @property
     def has_operator_state(self) -> bool:
-        return not self._operator_states.is_empty
+        return isinstance(self.spec.function, CheckpointedFunction) or not self._operator_states.is_empty
 
     @property
     def listens_to_checkpoints(self) -> bool:

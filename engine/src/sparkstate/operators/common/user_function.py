@@ -28,7 +28,7 @@ def open_with(function: UserFunction[C_contra], context: C_contra, uid: str) -> 
 
 
 def declaring(uid: str, step: str, call: Callable[[], T]) -> T:
-    """Make a call that declares state. What it raises names operator and step."""
+    """Make a call that declares state. Its errors name operator and step."""
     try:
         return call()
     except errors.StateMigrationError:
@@ -42,7 +42,7 @@ def declaring(uid: str, step: str, call: Callable[[], T]) -> T:
 
 
 def calling(uid: str, step: str, call: Callable[[], T]) -> T:
-    """Make a call outside rows and timers. What the user's code raises names operator and step."""
+    """Make a call outside rows and timers. Errors of the user's code name operator and step."""
     try:
         return call()
     except Exception as error:

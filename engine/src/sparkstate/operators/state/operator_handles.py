@@ -1,5 +1,5 @@
-"""The handles of operator state. What they hold is in stored form (``serde.typeinfo``), so that nothing a user still
-holds can change it."""
+"""The handles of operator state. They keep values in stored form (``serde.typeinfo``), so that nothing a user still
+holds can change them."""
 
 from __future__ import annotations
 
@@ -69,6 +69,8 @@ class _Unbound:
         object.__setattr__(self, "_handle", handle)
 
     def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):  # Python itself asks, as for a copy
+            raise AttributeError(name)
         self._refuse()
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -95,7 +97,7 @@ class ListHandle(_Handle, operator_state.OperatorListState[Any]):
         self.unbind()
 
     def no_changes(self) -> ListChanges:
-        """What an epoch begins with."""
+        """The changes with which an epoch begins."""
         return ListChanges()
 
     def bind(self, changes: ListChanges | MapChanges) -> None:
@@ -151,7 +153,7 @@ class BroadcastHandle(_Handle, operator_state.BroadcastState[Any, Any]):
         self.unbind()
 
     def no_changes(self) -> MapChanges:
-        """What an epoch begins with."""
+        """The changes with which an epoch begins."""
         return MapChanges()
 
     def bind(self, changes: ListChanges | MapChanges) -> None:

@@ -26,7 +26,7 @@ _Handle: TypeAlias = ListHandle | BroadcastHandle
 
 
 class _Image:
-    """A declared state. What this holds never changes."""
+    """A declared state; nothing changes it."""
 
     def __init__(self, handle: _Handle) -> None:
         self._handle = handle
@@ -221,7 +221,7 @@ class OperatorStates(operator_state.OperatorStateStore):
             handle.unbind()
 
     def images(self, is_first: bool) -> list[StateImage]:
-        """What a snapshot holds of the committed state. Broadcast state is in that of the first slot alone."""
+        """The committed state for a snapshot. Broadcast state is in that of the first slot alone."""
         handles = [h for h in self._handles.values() if is_first or h.mode != "broadcast"]
         kept = [state for state in self._undeclared.values() if is_first or state.mode != "broadcast"]
         return [*map(_Image, handles), *map(_Kept, kept)]
