@@ -56,6 +56,6 @@ class KeyedBroadcastHarness(KeyedProcessHarness):
         stamps = [stamp for _, stamp in found]
         none: list[Any] = [None] * len(found)
         overlays = self._begin()
-        for operator, overlay in zip(self._operators, overlays, strict=True):
+        for operator, overlay in zip(self._subtasks.operators, overlays, strict=True):
             operator.process_rows(overlay, none, none, stamps, [row for row, _ in found], 1)
         self._end(overlays, watermark)

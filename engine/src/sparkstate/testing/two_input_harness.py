@@ -77,10 +77,10 @@ class KeyedCoProcessHarness(KeyedProcessHarness):
                 overlays[subtask].late_rows += 1
                 tag = spec.late_tags[number]
                 if tag is not None:
-                    self._operators[subtask].put_side(overlays[subtask], tag, [row])
+                    self._subtasks.operators[subtask].put_side(overlays[subtask], tag, [row])
                     continue
             kept[subtask].append((number, key, row, timestamp))
-        for operator, overlay, records in zip(self._operators, overlays, kept, strict=True):
+        for operator, overlay, records in zip(self._subtasks.operators, overlays, kept, strict=True):
             records.sort(key=_by_time if spec.sort_by_event_time else _by_input)
             for number, group in itertools.groupby(records, key=_by_input):
                 _, keys, together, stamps = zip(*group, strict=True)
