@@ -14,8 +14,7 @@ _OnTimerContext: TypeAlias = OnTimerContext
 
 
 class KeyedCoProcessFunction(KeyedFunction):
-    """The user's code for the records of two keyed streams with the same keys. State and timers of a key are the same
-    for both."""
+    """The user's code for the records of two keyed streams with the same keys, which share state and timers."""
 
     Context: TypeAlias = _Context
     OnTimerContext: TypeAlias = _OnTimerContext
@@ -32,8 +31,8 @@ class KeyedCoProcessFunction(KeyedFunction):
         """Called once in every slot, after the state was restored and before the first record."""
 
     def process_element1(self, value: Any, ctx: _Context) -> Iterable[Any] | None:
-        """Called for every record of the first stream. Within an epoch these come before those of the second. Yields
-        output rows."""
+        """Called for every record of the first stream, within an epoch before those of the second. Yields output
+        rows, as ``KeyedProcessFunction`` does."""
         raise NotImplementedError(f"{type(self).__qualname__} must define process_element1")
 
     def process_element2(self, value: Any, ctx: _Context) -> Iterable[Any] | None:
@@ -100,7 +99,7 @@ class KeyedBroadcastProcessFunction(KeyedFunction):
 
     def process_broadcast_element(self, value: Any, ctx: BroadcastContext) -> Iterable[Any] | None:
         """Called for every record of the broadcast stream, in every slot and in the same order; within an epoch these
-        come before the keyed records. What it yields is put out once by each slot."""
+        come before the keyed records. Each slot puts out the rows that it yields."""
         raise NotImplementedError(f"{type(self).__qualname__} must define process_broadcast_element")
 
     def on_timer(self, timestamp: int, ctx: _ReadOnlyContext) -> Iterable[Any] | None:

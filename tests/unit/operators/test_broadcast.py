@@ -159,7 +159,7 @@ class Wrong(Judge):
         (
             lambda f, ctx: ctx.get_broadcast_state(OTHER),
             True,
-            r"no broadcast state of its stream.*\['rules'\]",
+            r"not a broadcast state of its stream.*\['rules'\]",
         ),
         (lambda f, ctx: ctx.get_broadcast_state(OTHER), False, "name it in broadcast"),
         (lambda f, ctx: f.count.value(), True, "broadcast row Row.*no key is set"),

@@ -2,8 +2,8 @@
 
 As in Flink, an output row is the key's first row with one field replaced: by the sum, the least or the greatest value
 of that field so far. So two states are kept for each key: the value, and the other columns of the first row (none where
-there are no columns but the keys and the field). Nulls count as no value, and so does NaN for the least and the
-greatest.
+there are no columns but the keys and the field). Nulls count as no value. For the least and the greatest value, a NaN
+does not count either.
 
 Numbers of 64 bits and less are computed on Arrow batches. Decimals, texts and times are computed row by row, with the
 same states and the same results.
@@ -31,7 +31,7 @@ How = Literal["sum", "min", "max"]
 
 
 def _by(choose: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """The least or greatest of two values. A NaN is no value, as for Arrow."""
+    """The least or greatest of two values. A NaN does not count, as for Arrow."""
 
     def fold(before: Any, given: Any) -> Any:
         if before != before:  # noqa: PLR0124 - finds NaN

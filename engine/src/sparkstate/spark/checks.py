@@ -22,8 +22,8 @@ def check_uid(uid: str) -> None:
 
 
 def check_function(function: object, uid: str, inputs: str, on_error: str = "fail") -> None:
-    """Raise ``SpecInvalid`` for what is no object of a kind that runs on such streams, or cannot do what its author
-    means."""
+    """Raise ``SpecInvalid`` unless ``function`` is an object of a kind that runs on such streams, and can do what its
+    author means it to do."""
     if not kinds.knows(function, inputs):
         remedy = ""
         if isinstance(function, type):

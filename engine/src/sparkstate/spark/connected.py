@@ -35,8 +35,7 @@ class ConnectedStreams(Generic[P]):
         late_output2: OutputTag | None = None,
         sort_by_event_time: bool = False,
     ) -> P:
-        """Run ``function``, a ``KeyedCoProcessFunction``, for the rows of both streams, with the same keyed state and
-        timers.
+        """Run ``function``, a ``KeyedCoProcessFunction``, for the rows of both streams, which share state and timers.
 
         Within an epoch the rows of the first stream come before those of the second; rows of one stream come in the
         order that they have without ``connect``. With ``sort_by_event_time`` the rows of both come in order of event
@@ -153,8 +152,8 @@ class BroadcastConnectedStreams(Generic[P]):
 
         Within an epoch the broadcast rows come first, in every slot in the same order: those of one partition of the
         source as they were written, partition by partition. The keyed rows follow as they came, or in order of event
-        time. Late keyed rows go to ``late_output`` if there is one, else to the function; late broadcast rows are
-        applied.
+        time. Late keyed rows go to ``late_output`` if there is one, else to the function. Late broadcast rows are
+        applied like others.
         """
         checks.check_uid(uid)
         checks.check_function(function, uid, KeyedBroadcastProcessFunction.inputs)

@@ -70,7 +70,7 @@ class FedEpoch:
 
     @property
     def times(self) -> feeding.EpochTimes:
-        """What tasks that bring rows tell about it."""
+        """The facts about it that tasks tell the slots."""
         return feeding.EpochTimes(self.epoch, self.follows, self.before, self.now)
 
 

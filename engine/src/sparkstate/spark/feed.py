@@ -96,7 +96,7 @@ class Parts:
 
 @dataclass(frozen=True)
 class PartsOfInputs:
-    """The same for rows of an operator's two inputs. None: the input is no source's."""
+    """The same for rows of an operator's two inputs. None: the input is an operator's output."""
 
     inputs: tuple[Parts | None, ...]
 

@@ -52,7 +52,7 @@ class FedRows:
 
 @dataclass(frozen=True)
 class EpochTimes:
-    """What the tasks tell a slot about their epoch."""
+    """The facts about an epoch that tasks tell the slots."""
 
     epoch: int
     follows: int
@@ -226,7 +226,7 @@ def _fed(acks: Sequence[feed.Ack], attempt: int) -> FedRows:
 
 
 def _both(one: FedRows, other: FedRows) -> FedRows:
-    """What two jobs brought to one attempt. Outputs of operators tell no event times of sources."""
+    """The rows that two jobs brought to one attempt. Outputs of operators tell no event times of sources."""
     slots = dict(one.slots)
     for number, slot in other.slots.items():
         slots[number] = FedSlot(slot.attempt, slot.rows + (slots[number].rows if number in slots else 0))

@@ -19,7 +19,7 @@ P = TypeVar("P")
 
 
 class ProcessOptions(TypedDict, total=False):
-    """What ``process`` takes besides."""
+    """The other arguments of ``process``."""
 
     on_error: Literal["fail", "side-output"]
     error_output: OutputTag | None

@@ -1,8 +1,8 @@
 """Which columns go to the slots: the rows of an epoch as the query has them, and as an operator's tasks ship them.
 
 The query has one frame an epoch, a union of all sources. If the job has one input, the rows have its columns. If it has
-several, each row has a struct for each of them, null but for the one that it came from, and ``columns.SOURCE`` tells
-the source.
+several, each row has a struct for each of them, of which only its own is not null, and ``columns.SOURCE`` tells which
+source the row came from.
 
 An operator with one input gets that input's columns, the hidden key, the key group and the event time. An operator with
 two gets the columns of both, under hidden names, and ``columns.INPUT``. Where both are inputs of the job, each row is
@@ -24,7 +24,7 @@ from sparkstate.spark import graph, plans
 
 
 def of_source(declared: graph.Graph, source: graph.Source) -> list[Column]:
-    """The columns of a source in the query's frame, but for ``columns.SOURCE``."""
+    """The columns of a source in the query's frame, without ``columns.SOURCE``."""
     if declared.input_count == 1:
         return [F.col(f"`{name}`") for name in plans.stream_type(declared, None).names]
     selected = []

@@ -109,7 +109,7 @@ class _States:
         name = getattr(descriptor, "name", None)
         if name not in self._written:
             raise errors.StateError(
-                f"operator {self._uid!r}: {descriptor!r} is no broadcast state of its stream, which has "
+                f"operator {self._uid!r}: {descriptor!r} is not a broadcast state of its stream, which has "
                 f"{sorted(self._written)}; name it in broadcast(…)"
             )
 

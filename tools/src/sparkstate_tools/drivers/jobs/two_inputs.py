@@ -80,7 +80,7 @@ class Count(KeyedCoProcessFunction):
 
 
 class Settle(KeyedCoProcessFunction):
-    """What became of each order."""
+    """Tells whether an order was paid."""
 
     def process_element1(self, row: Any, ctx: Any) -> Iterator[tuple[Any, ...]]:
         yield row.id, "paid"
