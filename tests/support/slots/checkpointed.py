@@ -45,9 +45,6 @@ class Buffer(slots.Sum, CheckpointedFunction):
         yield "rows", len(self.seen)
 
 
-cloudpickle.register_pickle_by_value(__import__(__name__, fromlist=["x"]))
-
-
 def slot_with(
     folder: Path, function: Any, share: tuple[int, int] = (0, 1), incarnation: int = 1, **plan: Any
 ) -> slots.Slot:
@@ -78,3 +75,13 @@ def function_of(slot: slots.Slot) -> Any:
     """The function object at work in the slot, which runs in the test's process."""
     runtime: Any = slot.server.slot
     return runtime.runtime._state.operators["sum"].spec.function
+
+
+class FailsToClose(slots.Sum):
+    """Raises when it is closed."""
+
+    def close(self) -> None:
+        raise ValueError("the connection is gone")
+
+
+cloudpickle.register_pickle_by_value(__import__(__name__, fromlist=["x"]))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hypothesis.strategies as st
 import msgspec
 import pytest
+from hypothesis import given
 
 from sparkstate import errors
 from sparkstate.checkpoint import operator_parts
@@ -81,11 +83,57 @@ def test_a_later_version_is_no_damage() -> None:
         pytest.param(
             part(state("broadcast", b"", key_type="LONG")), "0 keys for 1 values", id="missing-keys"
         ),
+        pytest.param(part(state("union", b"\0\1", b"")), "an element without a value", id="empty"),
+        pytest.param(part(state(value_type="LIST<" * 100_000)), "cannot be read", id="deep"),
     ],
 )
 def test_a_part_that_contradicts_itself_is_refused(wrong: OperatorPart, problem: str) -> None:
     with pytest.raises(errors.CorruptData, match=problem):
         operator_parts.decode(operator_parts.encode(wrong), "file")
+
+
+ANYTHING = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.text(max_size=5)
+    | st.binary(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+)
+NEARLY = st.fixed_dictionaries(
+    {"slot": st.integers(-1, 2) | ANYTHING, "slots": st.integers(-1, 2) | ANYTHING},
+    optional={
+        "states": st.lists(
+            st.fixed_dictionaries(
+                {"uid": st.text(max_size=2), "name": st.text(max_size=2) | ANYTHING},
+                optional={
+                    "mode": st.sampled_from(["split", "union", "broadcast", "other"]),
+                    "value_type": st.sampled_from(
+                        ["LONG", "LIST<LONG", "", "MAP<LONG>", 'ROW<"a":LONG>', "ROW<>"]
+                    )
+                    | st.text(max_size=9),
+                    "key_type": st.sampled_from(["", "LONG", "LIST<LONG>", "TUPLE<>"]),
+                    "values": st.lists(st.binary(max_size=3), max_size=3) | ANYTHING,
+                    "keys": st.lists(st.binary(max_size=3), max_size=3) | ANYTHING,
+                },
+            ),
+            max_size=2,
+        )
+    },
+)
+
+
+@given(payload=NEARLY | ANYTHING)
+def test_whatever_the_payload_is_it_is_read_or_refused_as_damage(payload: object) -> None:
+    data = framing.frame(operator_parts.MAGIC, operator_parts.VERSION, msgspec.msgpack.encode(payload))
+    try:
+        found = operator_parts.decode(data, "the file")
+    except errors.CorruptData as error:
+        told = str(error)
+    else:
+        told = "the file"
+        assert operator_parts.decode(operator_parts.encode(found), "the file") == found
+    assert told.startswith("the file")
 
 
 def test_parts_of_another_snapshot_or_of_another_slot_are_refused() -> None:

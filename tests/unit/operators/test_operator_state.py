@@ -11,8 +11,10 @@ from support.operators import driven
 
 from sparkstate import columns, errors
 from sparkstate.batches.functions import KeyedBatchFunction
+from sparkstate.checkpoint import operator_parts
 from sparkstate.checkpointed import CheckpointedFunction, CheckpointListener
 from sparkstate.functions import MAX_WATERMARK, KeyedProcessFunction
+from sparkstate.operators.state.operator_states import OperatorStates
 from sparkstate.serde.types import Types
 from sparkstate.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from sparkstate.testing import KeyedProcessHarness
@@ -233,6 +235,31 @@ def test_state_that_a_new_version_no_longer_declares_is_kept() -> None:
         again.restore(without.snapshot())
         assert sorted(again.function(0).buffer + again.function(1).buffer) == [1, 2, 3]
         assert again.operator_state("rules", 1) == {"checkpoint": 1}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "told"),
+    [
+        (b"\x01a", b"\0\1", "map key 0161 is not of type STRING"),
+        (b"\x01a\0\0more", b"\0\1", "map key 01610000"),
+        (b"\x01a\0\0", b"\0\xa1a", "a stored value is not of type LONG"),
+    ],
+    ids=["cut", "more", "value"],
+)
+def test_a_stored_value_that_is_not_of_its_type_is_damage_and_no_error_of_the_function(
+    key: bytes, value: bytes, told: str
+) -> None:
+    stored = operator_parts.StoredState(
+        uid="op",
+        name="rules",
+        mode="broadcast",
+        value_type="LONG",
+        key_type="STRING",
+        values=(value,),
+        keys=(key,),
+    )
+    with pytest.raises(errors.CorruptData, match=told):
+        OperatorStates("op", [stored]).get_broadcast_state(RULES)
 
 
 def test_values_that_do_not_fit_are_refused_by_name() -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
+import cloudpickle
 import pytest
 from support.slots import checkpointed, slots
 
@@ -14,8 +16,9 @@ from sparkstate import errors
 from sparkstate.checkpointed import CheckpointedFunction, CheckpointListener
 from sparkstate.functions import MAX_WATERMARK
 from sparkstate.serde.types import Types
-from sparkstate.slots import protocol
+from sparkstate.slots import client, protocol, starting
 from sparkstate.state.descriptors import ListStateDescriptor
+from sparkstate_tools.drivers import driving
 
 STEPS = (
     "initialize_state",
@@ -250,3 +253,18 @@ def test_a_second_function_is_closed_although_the_first_one_raises(tmp_path: Pat
     with pytest.raises(errors.UserCodeError, match=r"operator 'sum': close\(\) raised"):
         slot.close()
     assert Recorder.calls.count("close") == 2
+
+
+def test_an_error_in_close_is_in_the_log_of_the_slots_process(tmp_path: Path) -> None:
+    plan = slots.plan(tmp_path)
+    operator = dataclasses.replace(plan.operators[0], function=checkpointed.FailsToClose())
+    (address,) = starting.LocalSlots(tmp_path / "slots", 1).start(1, slots.KEY, ())
+    caller = client.SlotClient(address, slots.KEY, socket.gethostname())
+    configured = cloudpickle.dumps(dataclasses.replace(plan, operators=(operator,)))
+    caller.call(protocol.Configure(plan=configured), protocol.Ok)
+    caller.call(protocol.RestoreShards(), protocol.Restored)
+    caller.call(protocol.Stop(), protocol.Ok)
+    caller.close()
+    driving.wait_for(lambda: not driving.is_alive(address.pid), 60, "the end of the slot")
+    log = (tmp_path / "slots" / "slot-0-1.log").read_text()
+    assert "operator 'sum': close() raised ValueError: the connection is gone" in log

@@ -158,6 +158,8 @@ def _problem_of(state: StoredState) -> str:
         return f"has a type that cannot be read: {error}"
     if (state.mode == "broadcast") != bool(state.key_type):
         return f"is {state.mode} and has the key type {state.key_type or 'none'}"
+    if state.mode != "broadcast" and b"" in state.values:
+        return "has an element without a value"
     expected = len(state.values) if state.mode == "broadcast" else 0
     if len(state.keys) != expected:
         return f"has {len(state.keys)} keys for {len(state.values)} values"

@@ -153,8 +153,8 @@ def parse(description: str) -> TypeInformation:
     """The type of a stable description (inverse of ``TypeInformation.describe``)."""
     try:
         found, end = _parse(description, 0)
-    except (ValueError, IndexError, TypeError, AttributeError) as error:
-        raise errors.CorruptData(f"{description!r} does not describe a type") from error
+    except (ValueError, IndexError, TypeError, AttributeError, RecursionError) as error:
+        raise errors.CorruptData(f"{description[:200]!r} does not describe a type") from error
     if end != len(description):
         raise errors.CorruptData(
             f"{description!r} does not describe a type: unexpected {description[end:]!r}"

@@ -117,7 +117,7 @@ class Subtasks:
 
 
 def dealt(checkpoint_id: int, stored: Sequence[bytes], parallelism: int) -> list[Restored]:
-    """What each of so many subtasks is given of a snapshot with this operator state."""
+    """The share of each of so many subtasks in a snapshot with this operator state."""
     names = [f"operator state {number}" for number in range(len(stored))]
     parts = list(map(operator_parts.decode, stored, names))
     return [

@@ -173,9 +173,9 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
             self._process_held(overlay)
             with garbage.collection_paused():
                 self._fire(overlay, watermark)
-            self._settle(overlay)
             if watermark == MAX_WATERMARK:
                 self._calls.finish(overlay, self._context.handles.values())
+            self._settle(overlay)
             self._context.metrics.refresh_gauges()
             overlay.finished = True
             self._hooks.finished(overlay.epoch)

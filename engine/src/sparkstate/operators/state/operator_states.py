@@ -11,6 +11,7 @@ States that were restored and that nobody has declared yet are kept as bytes, an
 from __future__ import annotations
 
 import contextlib
+import struct
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
@@ -100,13 +101,28 @@ class OperatorStates(operator_state.OperatorStateStore):
         handle = BroadcastHandle(self._uid, state_descriptor.name, key_type, value_type)
         stored = self._take(state_descriptor.name, "broadcast", value_type, key_type)
         if stored is not None:
-            unpack = composite.key_codec(key_type).decode
             handle.committed = {
-                unpack(key)[0]: value_type.decode(value)
+                self._unpacked(state_descriptor.name, key_type, key): value_type.decode(value)
                 for key, value in zip(stored.keys, stored.values, strict=True)
             }
         self._add(handle)
         return handle
+
+    def _unpacked(self, name: str, key_type: TypeInformation, key: bytes) -> Any:
+        """The map key of these bytes."""
+        try:
+            found, end = composite.key_codec(key_type).decode(key)
+        except (ValueError, IndexError, struct.error) as error:
+            raise self._wrong_key(name, key_type, key) from error
+        if end != len(key):
+            raise self._wrong_key(name, key_type, key)
+        return found
+
+    def _wrong_key(self, name: str, key_type: TypeInformation, key: bytes) -> errors.CorruptData:
+        return errors.CorruptData(
+            f"operator state {name!r} of operator {self._uid!r}: the stored map key {key[:50].hex()} is not of type "
+            f"{key_type.describe()}; restore from an older checkpoint or a savepoint with restoreFrom"
+        )
 
     def _list(self, descriptor: descriptors.ListStateDescriptor, mode: Mode) -> ListHandle:
         self._require(descriptor, descriptors.ListStateDescriptor)
