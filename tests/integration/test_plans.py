@@ -15,7 +15,7 @@ from pyspark.sql import types as T
 from support.spark import spark_session
 
 import sparkstate
-from sparkstate import errors
+from sparkstate import MapStateDescriptor, Types, ValueStateDescriptor, errors
 from sparkstate.functions import KeyedProcessFunction
 from sparkstate.keygroups import KeySpace
 from sparkstate.spark import graph, planning, plans
@@ -96,6 +96,18 @@ def finish(stream: Any) -> None:
     stream.process(Nothing(), uid="u", output_schema="k string").sink(lambda df, epoch: None)
 
 
+RULES = MapStateDescriptor("rules", Types.STRING(), Types.LONG())
+
+
+class Pairs(sparkstate.ProcessJoinFunction):
+    pass
+
+
+def connected(folder: Path) -> Any:
+    one, other = (sparkstate.keyed(files(folder), "k") for _ in range(2))
+    return one.connect(other)
+
+
 Declare = Callable[[Path], None]
 REFUSED: dict[str, tuple[Declare, str]] = {
     "batch DataFrame": (lambda p: finish(sparkstate.keyed(spark_session.get().range(1), "id")), "readStream"),
@@ -161,7 +173,113 @@ REFUSED: dict[str, tuple[Declare, str]] = {
         lambda p: sparkstate.keyed(files(p), "k").process(Nothing, uid="u", output_schema="k string"),
         "create an instance",
     ),
-    "same uid twice": (lambda p: [finish(sparkstate.keyed(files(p), "k")) for _ in range(2)], "one input"),
+    "same uid twice": (
+        lambda p: [finish(sparkstate.keyed(files(p), "k")) for _ in range(2)],
+        "two operators",
+    ),
+    "connected with a DataFrame": (
+        lambda p: sparkstate.keyed(files(p), "k").connect(files(p)),
+        "pass a keyed stream",
+    ),
+    "connected by keys of other types": (
+        lambda p: sparkstate.keyed(files(p), "k").connect(sparkstate.keyed(files(p), "v")),
+        "key column 'k' of the first stream is string, and 'v' of the second is double; cast",
+    ),
+    "connected by more keys": (
+        lambda p: sparkstate.keyed(files(p), "k").connect(sparkstate.keyed(files(p), ["k", "v"])),
+        "keyed by ['k'] and the second by ['k', 'v']",
+    ),
+    "a function of one input on two": (
+        lambda p: connected(p).process(Nothing(), uid="u", output_schema="k string"),
+        "is not a KeyedCoProcessFunction object; it runs on one keyed stream",
+    ),
+    "a function of two inputs on one": (
+        lambda p: sparkstate.keyed(files(p), "k").process(
+            sparkstate.KeyedCoProcessFunction(), uid="u", output_schema="k string"
+        ),
+        "is not a KeyedProcessFunction or KeyedBatchFunction object; it runs on two keyed streams",
+    ),
+    "one tag for the late rows of two inputs": (
+        lambda p: connected(p).process(
+            sparkstate.KeyedCoProcessFunction(),
+            uid="u",
+            output_schema="k string",
+            late_output1=sparkstate.OutputTag("late"),
+            late_output2=sparkstate.OutputTag("late"),
+        ),
+        "both have the tag 'late'",
+    ),
+    "two inputs sorted by no event time": (
+        lambda p: connected(p).process(
+            sparkstate.KeyedCoProcessFunction(), uid="u", output_schema="k string", sort_by_event_time=True
+        ),
+        "needs an event time",
+    ),
+    "broadcast without states": (
+        lambda p: sparkstate.keyed(files(p), "k").connect(sparkstate.broadcast(files(p))),
+        "names the states []; give it at least one MapStateDescriptor",
+    ),
+    "broadcast with a value state": (
+        lambda p: sparkstate.broadcast(files(p), ValueStateDescriptor("s", Types.LONG())),  # type: ignore[arg-type]
+        "broadcast state is a map; pass a MapStateDescriptor",
+    ),
+    "a function of two keyed streams on a broadcast one": (
+        lambda p: (
+            sparkstate.keyed(files(p), "k")
+            .connect(sparkstate.broadcast(files(p), RULES))
+            .process(sparkstate.KeyedCoProcessFunction(), uid="u", output_schema="k string")
+        ),
+        "is not a KeyedBroadcastProcessFunction object; it runs on two keyed streams",
+    ),
+    "a join without event time": (
+        lambda p: (
+            sparkstate.keyed(files(p), "k")
+            .interval_join(sparkstate.keyed(files(p), "k"))
+            .between(0, 1)
+            .process(Pairs(), uid="u", output_schema="k string")
+        ),
+        "interval_join of 'u': the left stream has no event time",
+    ),
+    "a join between bounds the wrong way round": (
+        lambda p: (
+            sparkstate.keyed(files(p), "k")
+            .interval_join(sparkstate.keyed(files(p), "k"))
+            .between("5 s", "-1 minute")
+        ),
+        "the lower bound lies above the upper one",
+    ),
+    "a join by a bound that is none": (
+        lambda p: (
+            sparkstate.keyed(files(p), "k").interval_join(sparkstate.keyed(files(p), "k")).between("soon", 5)
+        ),
+        "between(lower) is 'soon'; write a duration such as",
+    ),
+    "a join by a function of another kind": (
+        lambda p: (
+            sparkstate.keyed(files(p), "k")
+            .interval_join(sparkstate.keyed(files(p), "k"))
+            .between(0, 5)
+            .process(Nothing(), uid="u", output_schema="k string")  # type: ignore[arg-type]
+        ),
+        "is not a ProcessJoinFunction object",
+    ),
+    "a sum of text": (
+        lambda p: sparkstate.keyed(files(p), "v").sum("k", uid="u"),
+        "sum('k') of 'u': the column is string; a sum needs a column of numbers",
+    ),
+    "a sum of the key": (lambda p: sparkstate.keyed(files(p), "k").sum("k", uid="u"), "is a key column"),
+    "a sum of nothing": (
+        lambda p: sparkstate.keyed(files(p), "k").sum(9, uid="u"),
+        "there is no such column; the columns are ['k', 'v', 'at', 'n'], from 0",
+    ),
+    "a reduce of maps": (
+        lambda p: sparkstate.keyed(files(p).selectExpr("k", "map(k, v) m"), "k").reduce(max, uid="u"),
+        "reduce() of 'u': it keeps rows in state, and column 'm' is map<string,double>",
+    ),
+    "a filter by a number": (
+        lambda p: sparkstate.keyed(files(p), "k").filter(5, uid="u"),  # type: ignore[arg-type]
+        "filter(5): pass a function, or a FilterFunction object",
+    ),
     "no sink": (
         lambda p: sparkstate.keyed(files(p), "k").process(Nothing(), uid="u", output_schema="k string"),
         "has no sink",

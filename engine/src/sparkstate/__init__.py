@@ -14,6 +14,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from sparkstate.batches.functions import KeyedBatchFunction, RowError
     from sparkstate.checkpointed import CheckpointedFunction, CheckpointListener
+    from sparkstate.connected_functions import KeyedBroadcastProcessFunction, KeyedCoProcessFunction
     from sparkstate.functions import (
         AggregateFunction,
         KeyedProcessFunction,
@@ -23,9 +24,11 @@ if TYPE_CHECKING:
         TimeDomain,
         TimerService,
     )
+    from sparkstate.keyed_functions.interval_join import ProcessJoinFunction
+    from sparkstate.keyed_functions.per_record import FilterFunction, FlatMapFunction, MapFunction
     from sparkstate.serde.types import Types
     from sparkstate.sinks.file_sink import FileSink
-    from sparkstate.spark.stream import keyed, set_state_backend
+    from sparkstate.spark.stream import broadcast, keyed, set_state_backend
     from sparkstate.state.descriptors import (
         AggregatingStateDescriptor,
         ListStateDescriptor,
@@ -42,12 +45,18 @@ _HOMES = {
     "CheckpointedFunction": "sparkstate.checkpointed",
     "EmbeddedRocksDBStateBackend": "sparkstate.state_backend",
     "FileSink": "sparkstate.sinks.file_sink",
+    "FilterFunction": "sparkstate.keyed_functions.per_record",
+    "FlatMapFunction": "sparkstate.keyed_functions.per_record",
     "HashMapStateBackend": "sparkstate.state_backend",
     "KeyedBatchFunction": "sparkstate.batches.functions",
+    "KeyedCoProcessFunction": "sparkstate.connected_functions",
+    "KeyedBroadcastProcessFunction": "sparkstate.connected_functions",
     "KeyedProcessFunction": "sparkstate.functions",
     "ListStateDescriptor": "sparkstate.state.descriptors",
+    "MapFunction": "sparkstate.keyed_functions.per_record",
     "MapStateDescriptor": "sparkstate.state.descriptors",
     "OutputTag": "sparkstate.functions",
+    "ProcessJoinFunction": "sparkstate.keyed_functions.interval_join",
     "ReduceFunction": "sparkstate.functions",
     "ReducingStateDescriptor": "sparkstate.state.descriptors",
     "RowError": "sparkstate.batches.functions",
@@ -56,6 +65,7 @@ _HOMES = {
     "TimerService": "sparkstate.functions",
     "Types": "sparkstate.serde.types",
     "ValueStateDescriptor": "sparkstate.state.descriptors",
+    "broadcast": "sparkstate.spark.stream",
     "keyed": "sparkstate.spark.stream",
     "set_state_backend": "sparkstate.spark.stream",
 }
@@ -67,12 +77,18 @@ __all__ = [
     "CheckpointedFunction",
     "EmbeddedRocksDBStateBackend",
     "FileSink",
+    "FilterFunction",
+    "FlatMapFunction",
     "HashMapStateBackend",
     "KeyedBatchFunction",
+    "KeyedBroadcastProcessFunction",
+    "KeyedCoProcessFunction",
     "KeyedProcessFunction",
     "ListStateDescriptor",
+    "MapFunction",
     "MapStateDescriptor",
     "OutputTag",
+    "ProcessJoinFunction",
     "ReduceFunction",
     "ReducingStateDescriptor",
     "RowError",
@@ -81,6 +97,7 @@ __all__ = [
     "TimerService",
     "Types",
     "ValueStateDescriptor",
+    "broadcast",
     "keyed",
     "set_state_backend",
 ]

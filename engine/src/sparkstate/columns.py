@@ -9,5 +9,19 @@ TIMESTAMP = PREFIX + "ts"
 """long: event time in ms since the Unix epoch; null where there is none."""
 SOURCE = PREFIX + "source"
 """int: which of several source DataFrames the row came from, for the watermark."""
+INPUT = PREFIX + "input"
+"""int: which of its operator's two inputs the row is of, 0 or 1; only where there are two."""
+ORDER = PREFIX + "order"
+"""long: the place of a row among those of both inputs; within slots only."""
 KEY_PREFIX = PREFIX + "key_"
 """Canonical key columns (``-0.0`` as ``0.0``, one NaN), numbered; only where they differ from the user's column."""
+
+
+def of_input(number: int, name: str) -> str:
+    """The column ``name`` of the rows of one of an operator's two inputs."""
+    return f"{PREFIX}{number}_{name}"
+
+
+def rows_of(number: int) -> str:
+    """struct: the columns of a row of that input of the job, null in all other rows; only where there are several."""
+    return f"{PREFIX}rows_{number}"

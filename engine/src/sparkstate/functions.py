@@ -279,6 +279,8 @@ class KeyedFunction:
     """The user's code on a keyed stream, whatever it is called with. An author extends a kind of it:
     ``KeyedProcessFunction`` or ``KeyedBatchFunction``."""
 
+    inputs: ClassVar[str] = "one keyed stream"
+    """The streams that it runs on."""
     undo_refusal: ClassVar[str] = ""
     """Why the changes of one record cannot be undone, as ``on_error="side-output"`` asks; empty: they can."""
 

@@ -143,3 +143,23 @@ def test_the_replies_of_all_slots_make_one_result_and_the_slowest_slot_counts() 
     made = OperatorResult.of("totals", replies)
     assert (made.rows_in, made.rows_out, made.late_rows) == (11, {None: 11, "late": 2}, 11)
     assert (made.timers_fired, made.dropped_rows, made.busy_ms) == (4, 2, 70)
+
+
+def test_an_operator_with_two_inputs_has_a_way_from_each_with_its_number() -> None:
+    frames = [graph.Source(frame=cast("Any", None), of_input=number) for number in (0, 1)]
+    made = graph.Graph(sources=frames)
+    made.add(operator("totals", None))
+    joined = operator("joined", None)
+    joined.second = graph.Input(keys=("k",), upstream=("totals", None), event_time=None)
+    made.add(joined)
+    other = operator("other", None)
+    other.second = graph.Input(keys=("k",), upstream=None, event_time=None, source=1)
+    made.add(other)
+    told = shape_of(made, lambda source: ("file",)).with_figures(WorkedEpochs(), (), 0.0)
+    assert {(edge.source, edge.target, edge.input) for edge in told.edges} == {
+        ("source:0", "operator:totals", 0),
+        ("source:0", "operator:joined", 0),
+        ("operator:totals", "operator:joined", 1),
+        ("source:0", "operator:other", 0),
+        ("source:1", "operator:other", 1),
+    }

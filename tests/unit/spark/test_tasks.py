@@ -58,6 +58,7 @@ def test_of_what_several_slots_say_the_users_error_counts_most(running: Running)
         epoch=0,
         operator="sum",
         attempt=1,
+        first_part=0,
         follows=-1,
         watermark=MIN_WATERMARK,
         processing_time=0,

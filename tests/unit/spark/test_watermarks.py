@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from sparkstate import errors
 from sparkstate.functions import MAX_WATERMARK, MIN_WATERMARK
 from sparkstate.spark import watermarks as module
+from sparkstate.spark.graph import Source
 from sparkstate.spark.watermarks import SourceTime, StoredWatermarks, Watermarks
 
 PARTS = ("topic", "partition")
@@ -42,6 +44,16 @@ def test_before_every_source_has_shown_a_row_there_is_no_watermark() -> None:
 
 def test_the_slowest_source_holds_the_watermark() -> None:
     assert Watermarks((source(), source(delay=5))).advance(whole(s0=100, s1=50), 0).current == 44
+
+
+def test_an_input_without_event_time_holds_nothing_back() -> None:
+    frame = cast("Any", None)
+    declared = [Source(frame=frame, event_time="at"), Source(frame=frame, of_input=1)]
+    watermarks = module.fresh(declared, 0).advance(whole(s0=100), 0)
+    assert watermarks.current == 99
+    assert watermarks.restored(StoredWatermarks(current=99, largest={0: 100})).advance({}, 1).current == 99
+    of_one_input = [declared[0], replace(declared[1], of_input=0)]
+    assert module.fresh(of_one_input, 0).advance(whole(s0=100), 0).current == MIN_WATERMARK
 
 
 def test_the_watermark_never_goes_back() -> None:

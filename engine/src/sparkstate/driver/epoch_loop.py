@@ -60,7 +60,8 @@ class EpochLoop:
             self._pipeline.settle()
         fed = self._runner.begin(frame, epoch)
         self._pipeline.settle()
-        if frame is not None and not self._checkpoints.wants_epoch():
+        may_overlap = frame is not None and self._runner.may_overlap
+        if may_overlap and not self._checkpoints.wants_epoch():
             self._pipeline.start(lambda: self._complete(fed, idle=False))
             return
         result = self._complete(fed, idle=frame is None)

@@ -60,7 +60,7 @@ def shape_of(declared: graph.Graph, formats: Callable[[graph.Source], Sequence[s
     """Of a declared job. ``formats`` tells what a source reads."""
     sources = [
         _node(
-            f"source:{number}", NodeKind.SOURCE, " + ".join(formats(source)) or "source", _of_source(source)
+            _source_id(number), NodeKind.SOURCE, " + ".join(formats(source)) or "source", _of_source(source)
         )
         for number, source in enumerate(declared.sources)
     ]
@@ -69,7 +69,7 @@ def shape_of(declared: graph.Graph, formats: Callable[[graph.Source], Sequence[s
         operators.append(
             _node(f"operator:{operator.uid}", NodeKind.OPERATOR, operator.uid, _of_operator(operator))
         )
-        ways += _ways_into(operator, sources)
+        ways += _ways_into(operator, declared)
         sides += [_side(operator.uid, tag) for tag in operator.side_outputs]
         ways += [
             Way(f"operator:{operator.uid}", _side_id(operator.uid, tag), output=(operator.uid, tag))
@@ -85,13 +85,17 @@ def shape_of(declared: graph.Graph, formats: Callable[[graph.Source], Sequence[s
     return Shape((*sources, *operators, *sides, *sinks), tuple(ways))
 
 
-def _ways_into(operator: graph.Operator, sources: Sequence[GraphNode]) -> Iterable[Way]:
+def _ways_into(operator: graph.Operator, declared: graph.Graph) -> Iterable[Way]:
     target = f"operator:{operator.uid}"
-    if operator.upstream is not None:
-        return [Way(_output_id(*operator.upstream), target, output=operator.upstream)]
-    # Rows of several sources are counted together, where the operator takes them in.
-    counted = operator.uid if len(sources) == 1 else None
-    return [Way(source.id, target, intake=counted) for source in sources]
+    for number, each in enumerate(operator.inputs):
+        if each.upstream is not None:
+            yield Way(_output_id(*each.upstream), target, number, output=each.upstream)
+            continue
+        sources = declared.sources_of(each.source)
+        # Rows of several sources or inputs are counted together, where the operator takes them in.
+        counted = operator.uid if len(sources) == len(operator.inputs) == 1 else None
+        for at, _ in sources:
+            yield Way(_source_id(at), target, number, intake=counted)
 
 
 def _edge(way: Way, epochs: WorkedEpochs, now: float) -> GraphEdge:
@@ -112,6 +116,10 @@ def _node(id_: str, kind: NodeKind, name: str, detail: str) -> GraphNode:
 
 def _side(uid: str, tag: str) -> GraphNode:
     return _node(_side_id(uid, tag), NodeKind.SIDE_OUTPUT, tag, f"side output of {uid}")
+
+
+def _source_id(number: int) -> str:
+    return f"source:{number}"
 
 
 def _side_id(uid: str, tag: str) -> str:

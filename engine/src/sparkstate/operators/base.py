@@ -202,9 +202,10 @@ class Operator(Protocol[E]):
         kgs: Sequence[int],
         stamps: Iterable[int | None],
         rows: Iterable[Any],
+        of_input: int = 0,
     ) -> None:
         """Run the user's code over rows that are Python values already, with their keys, key groups and event times.
-        Nothing is checked, sorted, or late."""
+        Nothing is checked, sorted, or late. ``of_input`` is 1 for the second input of an operator that has two."""
 
     def put_side(self, overlay: E, tag: str, rows: list[Any]) -> None:
         """Send rows to a side output."""

@@ -11,23 +11,38 @@ from sparkstate.backends.base import ShardStore
 from sparkstate.batches.functions import KeyedBatchFunction
 from sparkstate.checkpointed import CheckpointedFunction
 from sparkstate.clock import Clock
+from sparkstate.connected_functions import KeyedBroadcastProcessFunction, KeyedCoProcessFunction
 from sparkstate.functions import KeyedFunction, KeyedProcessFunction
 from sparkstate.keygroups import KeySpace
 from sparkstate.operators import base
 from sparkstate.operators.batches.keyed_batch_operator import KeyedBatchOperator
 from sparkstate.operators.keyed.keyed_operator import KeyedOperator
 from sparkstate.operators.memory.budget import EpochBudget
-from sparkstate.operators.spec import BatchOperatorSpec, JobFacts, KeyedSpec, OperatorSpec, Restored
+from sparkstate.operators.spec import (
+    BatchOperatorSpec,
+    BroadcastSpec,
+    JobFacts,
+    KeyedSpec,
+    OperatorSpec,
+    Restored,
+    TwoInputSpec,
+)
+from sparkstate.operators.two_inputs.broadcast_operator import BroadcastOperator
+from sparkstate.operators.two_inputs.two_input_operator import TwoInputOperator
 
 KINDS: Final[dict[type[Any], Callable[..., base.Operator[Any]]]] = {
     OperatorSpec: KeyedOperator,
     BatchOperatorSpec: KeyedBatchOperator,
+    TwoInputSpec: TwoInputOperator,
+    BroadcastSpec: BroadcastOperator,
 }
 """By the class of the spec. Each is called with what ``make`` is given."""
 
 SPECS: Final[dict[type[KeyedFunction], Callable[..., KeyedSpec]]] = {
     KeyedProcessFunction: OperatorSpec,
     KeyedBatchFunction: BatchOperatorSpec,
+    KeyedCoProcessFunction: TwoInputSpec,
+    KeyedBroadcastProcessFunction: BroadcastSpec,
 }
 """By the class of the function that a job's author extends."""
 
@@ -63,14 +78,18 @@ def make(
     return KINDS[type(spec)](spec, stores, key_space, clock, subtask, parallelism, budget, facts, restored)
 
 
-def knows(function: object) -> bool:
-    """Whether ``function`` is of some kind. A class of functions is of none."""
-    return any(isinstance(function, kind) for kind in SPECS)
+def knows(function: object, inputs: str = KeyedFunction.inputs) -> bool:
+    """Whether ``function`` is of some kind that runs on such streams. A class of functions is of none."""
+    return any(isinstance(function, kind) for kind in _on(inputs))
 
 
-def named() -> str:
-    """The kinds of functions, as an error tells them."""
-    return " or ".join(kind.__name__ for kind in SPECS)
+def named(inputs: str = KeyedFunction.inputs) -> str:
+    """The kinds of functions that run on such streams, as an error tells them."""
+    return " or ".join(kind.__name__ for kind in _on(inputs))
+
+
+def _on(inputs: str) -> list[type[KeyedFunction]]:
+    return [kind for kind in SPECS if kind.inputs == inputs]
 
 
 def check(function: KeyedFunction, uid: str, on_error: str) -> None:

@@ -11,8 +11,10 @@ import pyarrow as pa
 from sparkstate.batches.functions import KeyedBatchFunction
 from sparkstate.checkpoint.operator_parts import StoredState
 from sparkstate.checkpointed import CheckpointedFunction
+from sparkstate.connected_functions import KeyedBroadcastProcessFunction, KeyedCoProcessFunction
 from sparkstate.functions import KeyedFunction, KeyedProcessFunction
 from sparkstate.serde.typeinfo import TypeInformation
+from sparkstate.state.descriptors import MapStateDescriptor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,10 +61,53 @@ class KeyedSpec:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OperatorSpec(KeyedSpec):
+class RecordSpec(KeyedSpec):
+    """An operator whose function is called for each row and for each timer."""
+
+    function: KeyedProcessFunction | KeyedCoProcessFunction | KeyedBroadcastProcessFunction
+
+
+@dataclass(frozen=True, kw_only=True)
+class OperatorSpec(RecordSpec):
     """An operator whose function is called for each row."""
 
     function: KeyedProcessFunction
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairedSpec(RecordSpec):
+    """An operator with rows of two inputs. ``row_columns`` and ``late_tag`` are those of the first. In a batch, rows
+    have the columns of both (``columns.of_input``), and ``columns.INPUT``."""
+
+    second_columns: tuple[str, ...]
+    second_late_tag: str | None = None
+
+    @property
+    def columns_of_inputs(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The columns of the rows that the function sees, by input."""
+        return self.row_columns, self.second_columns
+
+    @property
+    def late_tags(self) -> tuple[str | None, str | None]:
+        """By input."""
+        return self.late_tag, self.second_late_tag
+
+
+@dataclass(frozen=True, kw_only=True)
+class TwoInputSpec(PairedSpec):
+    """An operator whose function is called for each row of two keyed streams."""
+
+    function: KeyedCoProcessFunction
+
+
+@dataclass(frozen=True, kw_only=True)
+class BroadcastSpec(PairedSpec):
+    """An operator of a keyed stream, the first input, and one whose rows come to every slot. The latter have
+    ``columns.ORDER``, and a key group of the slot in place of one of their own."""
+
+    function: KeyedBroadcastProcessFunction
+    states: tuple[MapStateDescriptor, ...]
+    """The broadcast states."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -95,11 +95,18 @@ class FedEpoch:
     after: Watermarks
     now: int
     """The epoch's processing time, ms."""
-    slots: Mapping[str, Mapping[int, feeding.FedSlot]]
-    """By operator, the slots that it has rows in."""
+    rows: Mapping[str, feeding.FedRows]
+    """By operator, the rows that the job's inputs brought."""
+    batch: DataFrame | None
+    """The epoch's frame. Sources may forget its rows when the callback has returned."""
     nothing: bool
     """No rows, and no timer is due: there is nothing to complete."""
     started: float
+
+    @property
+    def times(self) -> feeding.EpochTimes:
+        """The facts about it that tasks tell the slots."""
+        return feeding.EpochTimes(self.epoch, self.follows, self.before, self.now)
 
 
 class EpochRunner:
@@ -153,7 +160,7 @@ class EpochRunner:
         """
         context = self._session.sparkContext
         for each in self._feedings.values():
-            if each.operator.upstream is None and not self._rehearsed.is_set():
+            if each.reads_batch and not self._rehearsed.is_set():
                 context.addJobTag(_REHEARSAL)
                 with contextlib.suppress(Exception):
                     each.shipped(frame.limit(1)).mapInArrow(feed.drop, feed.ACK_DDL).collect()
@@ -185,16 +192,21 @@ class EpochRunner:
         follows, self._last = self._last, self._last if nothing else epoch
         if batch is not None:
             self._frames.prepare(epoch)
-        slots: dict[str, dict[int, feeding.FedSlot]] = {}
+        rows: dict[str, feeding.FedRows] = {}
         for uid, each in self._feedings.items():
-            if batch is not None and each.operator.upstream is None:
+            if batch is not None and each.reads_batch:
                 self._enter(phases.ProcessPhase.FEED, epoch)
-                fed = each.run(batch, epoch, follows, before, now)
-                slots[uid] = fed.slots
-                after = self.watermarks.advance(fed.largest, now)
-                after = after.ended() if ended else after
+                rows[uid] = each.run(batch, feeding.EpochTimes(epoch, follows, before, now))
+        if rows:
+            after = self.watermarks.advance(feeding.largest_of(rows.values()), now)
+            after = after.ended() if ended else after
         self.watermarks = after
-        return FedEpoch(epoch, follows, before, after, now, slots, nothing, started)
+        return FedEpoch(epoch, follows, before, after, now, rows, batch, nothing, started)
+
+    @property
+    def may_overlap(self) -> bool:
+        """Whether :meth:`complete` needs nothing of the epoch's frame, so that the next epoch may begin before it."""
+        return not any(each.is_mixed for each in self._feedings.values())
 
     def _wait(self) -> None:
         with self.paused.measured():
@@ -213,8 +225,7 @@ class EpochRunner:
         rows_out: dict[tuple[str, str | None], int] = {}
         results = []
         for uid, each in self._feedings.items():
-            slots = fed.slots.get(uid) or self._feed_from_output(each, fed, rows_out)
-            result = OperatorResult.of(uid, self._finish(uid, fed, slots))
+            result = OperatorResult.of(uid, self._finish(uid, fed, self._slots_fed(each, fed, rows_out)))
             rows_out |= {(uid, tag): rows for tag, rows in result.rows_out.items()}
             results.append(result)
         waited = self._commit(fed.epoch)
@@ -227,15 +238,20 @@ class EpochRunner:
         request = protocol.Release(incarnation=self._group.incarnation, epoch=epoch)
         self._group.each(lambda _: request, protocol.Ok)
 
-    def _feed_from_output(
+    def _slots_fed(
         self, each: feeding.Feeding, fed: FedEpoch, rows_out: Mapping[tuple[str, str | None], int]
     ) -> Mapping[int, feeding.FedSlot]:
-        upstream = each.operator.upstream
-        if upstream is None or not rows_out.get(upstream):
-            return {}
-        frame = self._frames.take(fed.epoch, *upstream, with_timestamps=upstream[1] is None)
+        """The rows of an operator in each slot, once those of the operators before it are brought as well."""
+        before = fed.rows.get(each.operator.uid)
+        outputs = {
+            number: self._frames.take(fed.epoch, *upstream, with_timestamps=upstream[1] is None)
+            for number, upstream in each.upstreams()
+            if rows_out.get(upstream)
+        }
+        if not outputs:
+            return {} if before is None else before.slots
         self._enter(phases.ProcessPhase.FEED, fed.epoch)
-        return each.run(frame, fed.epoch, fed.follows, fed.before, fed.now).slots
+        return each.run_outputs(outputs, fed.times, before, fed.batch).slots
 
     def _timers_due(self, before: int, watermark: int, now: int) -> bool:
         """Event-time timers fire at an advance of the watermark alone; one for the past may be waiting for that."""
@@ -305,7 +321,7 @@ class EpochRunner:
     def _result(self, fed: FedEpoch, results: Sequence[OperatorResult], waited: float) -> EpochResult:
         return EpochResult(
             fed.epoch,
-            sum(each.rows_in for each in results if self._feedings[each.uid].operator.upstream is None),
+            sum(slot.rows for rows in fed.rows.values() for slot in rows.slots.values()),
             sum(each.late_rows for each in results),
             sum(each.timers_fired for each in results),
             sum(each.dropped_rows for each in results),

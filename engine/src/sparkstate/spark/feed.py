@@ -95,6 +95,26 @@ class Parts:
 
 
 @dataclass(frozen=True)
+class PartsOfInputs:
+    """The same for rows of an operator's two inputs. None: the input is an operator's output."""
+
+    inputs: tuple[Parts | None, ...]
+
+    def note_largest(self, batch: pa.RecordBatch, largest: dict[tuple[int, str], int]) -> None:
+        """Raise what is known by the event times of a batch."""
+        inputs = batch.column(columns.INPUT)
+        for number, parts in enumerate(self.inputs):
+            if parts is None:
+                continue
+            rows = batch.filter(pc.equal(inputs, number))
+            names = [columns.TIMESTAMP, *([columns.SOURCE] if parts.sources > 1 else ())]
+            own = {name: rows.column(columns.of_input(number, name)) for name in parts.columns}
+            parts.note_largest(
+                pa.RecordBatch.from_pydict({**{name: rows.column(name) for name in names}, **own}), largest
+            )
+
+
+@dataclass(frozen=True)
 class FeedTask:
     """Streams each row of one partition to the slot of its key group, and returns an acknowledgement row."""
 
@@ -107,11 +127,13 @@ class FeedTask:
     operator: str
     attempt: int | None
     """Of all tasks of the job; None: each has one of its own, because Spark may run copies of it."""
+    first_part: int
+    """The number of the job's first part among those of the attempt."""
     follows: int
     """The epoch whose commit the rows wait for in the slots; -1: none."""
     watermark: int
     processing_time: int
-    parts: Parts
+    parts: Parts | PartsOfInputs
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
@@ -122,7 +144,7 @@ class FeedTask:
         task = context.taskAttemptId()
         attempt = task if self.attempt is None else self.attempt
         with contextlib.ExitStack() as connections:
-            stream = _Stream(self, connections, attempt, context.partitionId(), task)
+            stream = _Stream(self, connections, attempt, self.first_part + context.partitionId(), task)
             for batch in batches:
                 stream.send(batch)
             failed = stream.end()

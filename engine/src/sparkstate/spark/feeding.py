@@ -10,10 +10,11 @@ from __future__ import annotations
 import dataclasses
 import functools
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+import numpy as np
 from pyspark import SparkConf
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -22,7 +23,7 @@ from sparkstate import columns, errors
 from sparkstate.keygroups import KeySpace
 from sparkstate.slots import client
 from sparkstate.slots.group import SlotGroup
-from sparkstate.spark import feed, graph, plans
+from sparkstate.spark import feed, graph, plans, shipping
 
 _TRIES: Final = 4
 """How often the rows of an epoch are brought: as often as Spark runs a task by default."""
@@ -45,6 +46,21 @@ class FedRows:
     """Those that got rows."""
     largest: dict[tuple[int, str], int]
     """Largest event time by number of the source and its part."""
+    attempt: int = 1
+    """The attempt that brought them; without a meaning where each task has its own."""
+
+
+@dataclass(frozen=True)
+class EpochTimes:
+    """The facts about an epoch that tasks tell the slots."""
+
+    epoch: int
+    follows: int
+    """The epoch whose commit the rows wait for in the slots; -1: none."""
+    watermark: int
+    """Of the epoch before."""
+    now: int
+    """The epoch's processing time, ms."""
 
 
 class Feeding:
@@ -61,17 +77,41 @@ class Feeding:
         self.operator = operator
         self._group = group
         self._has_copies = runs_copies(session.sparkContext.getConf())
-        self._selected = _selected(declared, operator, key_space.max_parallelism)
+        owners = np.frombuffer(key_space.slots_of_key_groups(len(group)), np.uint16)
+        groups = [int(np.argmax(owners == slot)) for slot in range(len(group))]
+        self._shipping = shipping.Shipping(declared, operator, key_space.max_parallelism, groups)
         self._key_space = key_space
         self._tasks = max(len(group), session.sparkContext.defaultParallelism)
         self._slot_of_group = key_space.slots_of_key_groups(len(group))
-        self._parts = feed.Parts()
-        if operator.upstream is None:
-            self._parts = feed.Parts(len(declared.sources), declared.sources[0].parts)
+        self._parts = _parts(declared, operator)
+        if self._has_copies and self.is_mixed:
+            raise errors.SpecInvalid(
+                f"operator {operator.uid!r} connects an input of the job with another operator's output, and "
+                "spark.speculation is on: a copy of a task would bring its rows a second time; turn it off"
+            )
+
+    @property
+    def reads_batch(self) -> bool:
+        """Whether an input of the job feeds it."""
+        return any(each.upstream is None for each in self.operator.inputs)
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether another operator feeds it as well."""
+        return self.reads_batch and any(True for _ in self.upstreams())
+
+    def upstreams(self) -> Iterator[tuple[int, tuple[str, str | None]]]:
+        """The outputs that feed it, each with the number of its input."""
+        for number, each in enumerate(self.operator.inputs):
+            if each.upstream is not None:
+                yield number, each.upstream
 
     def shipped(self, frame: DataFrame) -> DataFrame:
-        """The columns that a slot needs of each row, in as many partitions as tasks run at once."""
-        rows = frame.select(*self._selected)
+        """The columns that a slot needs of each row in an epoch's frame."""
+        return self._in_tasks(self._shipping.of_epoch(frame))
+
+    def _in_tasks(self, rows: DataFrame) -> DataFrame:
+        """In as many partitions as tasks run at once."""
         if self._has_copies:
             return rows.repartitionById(len(self._group), self._slot)
         return rows.coalesce(self._tasks)
@@ -81,68 +121,81 @@ class Feeding:
         space = self._key_space
         return plans.slot_of(F.col(columns.KEY_GROUP), space.max_parallelism, space.shards, len(self._group))
 
-    def run(self, frame: DataFrame, epoch: int, follows: int, watermark: int, now: int) -> FedRows:
-        """Bring all rows of ``epoch``; they wait in the slots for the commit of the one that it ``follows``. Raises the
+    def run(self, frame: DataFrame, times: EpochTimes) -> FedRows:
+        """Bring all rows of an epoch; they wait in the slots for the commit of the one that it follows. Raises the
         slots' error, or Spark's about a task that failed for good."""
-        rows = self.shipped(frame)
-        for attempt in range(1, _TRIES + 1):
+        return self._bring(self.shipped(frame), times, range(1, _TRIES + 1))
+
+    def run_outputs(
+        self,
+        outputs: Mapping[int, DataFrame],
+        times: EpochTimes,
+        before: FedRows | None = None,
+        frame: DataFrame | None = None,
+    ) -> FedRows:
+        """Bring rows of other operators' outputs, by the number of the input. ``before`` tells what was brought of the
+        epoch's ``frame``: these go to the same attempt. If that breaks, all rows are brought to another one."""
+        rows = self._shipping.of_outputs(outputs)
+        if before is None or frame is None:
+            return self._bring(self._in_tasks(rows), times, range(1, _TRIES + 1))
+        first = before.attempt
+        try:
+            more = self._fed(self._in_tasks(rows), times, first, first_part=self._tasks)
+        except errors.FeedBroken as error:
+            _log_again(times.epoch, first, error)
+            every = self._shipping.of_epoch(frame).union(rows)
+            return self._bring(self._in_tasks(every), times, range(first + 1, first + _TRIES))
+        return _both(before, more)
+
+    def _bring(self, rows: DataFrame, times: EpochTimes, attempts: range) -> FedRows:
+        for attempt in attempts:
             try:
-                return _fed(_acks(rows, self._task(attempt, epoch, follows, watermark, now)))
+                return self._fed(rows, times, attempt)
             except errors.FeedBroken as error:
-                if attempt == _TRIES:
+                if attempt == attempts[-1]:
                     raise
-                _log.warning("epoch %d: its rows are brought again, try %d failed: %s", epoch, attempt, error)
+                _log_again(times.epoch, attempt, error)
         raise AssertionError("the last try returns or raises")
 
-    def _task(self, attempt: int, epoch: int, follows: int, watermark: int, now: int) -> feed.FeedTask:
+    def _fed(self, rows: DataFrame, times: EpochTimes, attempt: int, first_part: int = 0) -> FedRows:
+        return _fed(_acks(rows, self._task(attempt, times, first_part)), attempt)
+
+    def _task(self, attempt: int, times: EpochTimes, first_part: int) -> feed.FeedTask:
         return feed.FeedTask(
             addresses=self._group.addresses,
             slot_of_group=self._slot_of_group,
             key=self._group.key_of_tasks,
             incarnation=self._group.incarnation,
-            epoch=epoch,
+            epoch=times.epoch,
             operator=self.operator.uid,
             attempt=None if self._has_copies else attempt,
-            follows=follows,
-            watermark=watermark,
-            processing_time=now,
+            first_part=first_part,
+            follows=times.follows,
+            watermark=times.watermark,
+            processing_time=times.now,
             parts=self._parts,
         )
+
+
+def _log_again(epoch: int, attempt: int, error: Exception) -> None:
+    _log.warning("epoch %d: its rows are brought again, try %d failed: %s", epoch, attempt, error)
+
+
+def _parts(declared: graph.Graph, operator: graph.Operator) -> feed.Parts | feed.PartsOfInputs:
+    """How the rows of each input tell their part of a source."""
+    found = [
+        feed.Parts(len(declared.sources), declared.sources_of(each.source)[0][1].parts)
+        if each.upstream is None
+        else None
+        for each in operator.inputs
+    ]
+    return feed.PartsOfInputs(tuple(found)) if len(found) > 1 else found[0] or feed.Parts()
 
 
 def runs_copies(conf: SparkConf) -> bool:
     """Whether Spark may run copies of a slow task, which bring their rows a second time. Each task then gets an attempt
     of its own, so all rows of a slot have to come in one task, and Spark has to shuffle them."""
     return (conf.get("spark.speculation") or "").strip().lower() == "true"  # as Spark reads it
-
-
-def _selected(declared: graph.Graph, operator: graph.Operator, max_parallelism: int) -> tuple[Column, ...]:
-    """The columns shipped: unresolved names, so they fit the frame of every epoch."""
-    struct = plans.input_type(declared, operator)
-    keys = [plans.canonical_key(name, struct[name].dataType) for name in operator.keys]
-    group = plans.key_group(keys, max_parallelism).alias(columns.KEY_GROUP)
-    selected = [F.col(f"`{name}`") for name in struct.names]
-    hidden = hidden_keys(operator, struct)
-    selected += [
-        key.alias(name) for key, name in zip(keys, hidden, strict=True) if name.startswith(columns.KEY_PREFIX)
-    ]
-    selected.append(group)
-    if operator.event_time is not None:
-        event_time = plans.event_time_ms(operator.event_time, struct[operator.event_time].dataType)
-        selected.append(event_time.alias(columns.TIMESTAMP))
-    elif operator.upstream is not None and operator.upstream[1] is None:
-        selected.append(F.col(columns.TIMESTAMP))
-    if operator.upstream is None and len(declared.sources) > 1:
-        selected.append(F.col(columns.SOURCE))
-    return tuple(selected)
-
-
-def hidden_keys(operator: graph.Operator, struct: Any) -> tuple[str, ...]:
-    """The column that holds each canonical key: the user's own, or a hidden one where they differ (floats)."""
-    return tuple(
-        f"{columns.KEY_PREFIX}{i}" if struct[name].dataType.typeName() in ("float", "double") else name
-        for i, name in enumerate(operator.keys)
-    )
 
 
 def _acks(rows: DataFrame, task: feed.FeedTask) -> list[feed.Ack]:
@@ -161,7 +214,7 @@ def _acks(rows: DataFrame, task: feed.FeedTask) -> list[feed.Ack]:
     return acks
 
 
-def _fed(acks: Sequence[feed.Ack]) -> FedRows:
+def _fed(acks: Sequence[feed.Ack], attempt: int) -> FedRows:
     slots: dict[int, FedSlot] = {}
     largest: dict[tuple[int, str], int] = {}
     for ack in acks:
@@ -171,4 +224,21 @@ def _fed(acks: Sequence[feed.Ack]) -> FedRows:
                 slots[slot] = dataclasses.replace(before, rows=before.rows + rows)
         for part, time in ack.largest.items():
             largest[part] = max(time, largest.get(part, time))
-    return FedRows(slots, largest)
+    return FedRows(slots, largest, attempt)
+
+
+def _both(one: FedRows, other: FedRows) -> FedRows:
+    """The rows that two jobs brought to one attempt. Outputs of operators tell no event times of sources."""
+    slots = dict(one.slots)
+    for number, slot in other.slots.items():
+        slots[number] = FedSlot(slot.attempt, slot.rows + (slots[number].rows if number in slots else 0))
+    return FedRows(slots, one.largest, one.attempt)
+
+
+def largest_of(fed: Iterable[FedRows]) -> dict[tuple[int, str], int]:
+    """The largest event times that several operators' rows told."""
+    largest: dict[tuple[int, str], int] = {}
+    for each in fed:
+        for part, time in each.largest.items():
+            largest[part] = max(time, largest.get(part, time))
+    return largest

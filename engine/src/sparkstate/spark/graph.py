@@ -1,4 +1,4 @@
-"""The job as it was declared: a tree of keyed operators over one set of streaming DataFrames. Data only."""
+"""The job as it was declared: keyed operators over its inputs, which are streaming DataFrames. Data only."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from sparkstate import errors
 from sparkstate.functions import KeyedFunction, OutputTag
 from sparkstate.sinks.file_sink import FileSink
+from sparkstate.state.descriptors import MapStateDescriptor
 from sparkstate.state_backend import StateBackend
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ class Source:
     """One streaming DataFrame. ``event_time`` is a column of it, ``delay_ms`` how late rows may be."""
 
     frame: DataFrame
+    of_input: int = 0
+    """The number of the job's input that it belongs to: those of one have the same columns."""
     event_time: str | None = None
     delay_ms: int = 0
     idle_timeout_ms: int | None = None
@@ -41,9 +44,27 @@ class Source:
     """It has parts, Kafka's partitions, and one watermark for all of them, without the job saying so."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Input:
+    """A keyed stream that an operator reads. ``upstream`` is (uid, tag) of an operator's output, or None for an input
+    of the job, whose number is ``source``."""
+
+    keys: tuple[str, ...]
+    upstream: tuple[str, str | None] | None
+    event_time: str | None
+    source: int = 0
+    is_broadcast: bool = False
+    """Whether each row goes to every slot. It has no keys then."""
+
+    @property
+    def has_event_time(self) -> bool:
+        """Of its own, or that of the row or timer that made a row."""
+        return self.event_time is not None or (self.upstream is not None and self.upstream[1] is None)
+
+
 @dataclass(kw_only=True)
 class Operator:
-    """One ``keyed(…).process(…)``. ``upstream`` is (uid, tag), or None for the sources."""
+    """One ``keyed(…).process(…)``. ``upstream`` is (uid, tag), or None for an input of the job."""
 
     uid: str
     function: KeyedFunction
@@ -51,11 +72,36 @@ class Operator:
     upstream: tuple[str, str | None] | None
     event_time: str | None
     output_schema: str
+    source: int = 0
+    """The number of the job's input."""
+    second: Input | None = None
+    """The other stream of a ``connect(…)``; the fields above are those of the first."""
+    second_late_tag: OutputTag | None = None
+    broadcast_states: tuple[MapStateDescriptor, ...] = ()
+    """Of an operator whose second input is broadcast."""
+    judges_lateness: bool = False
+    """Its function sends late rows to those outputs itself."""
     on_error: Literal["fail", "side-output"] = "fail"
     error_tag: OutputTag | None = None
     late_tag: OutputTag | None = None
     sort_by_event_time: bool = False
     side_outputs: dict[str, OutputTag] = field(default_factory=dict)
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """The streams that it reads: one or two."""
+        first = Input(keys=self.keys, upstream=self.upstream, event_time=self.event_time, source=self.source)
+        return (first,) if self.second is None else (first, self.second)
+
+    @property
+    def built_in_tags(self) -> tuple[tuple[str, OutputTag], ...]:
+        """The side outputs that the engine writes: what is in them, and the tag."""
+        tags = (
+            ("rejected rows", self.error_tag),
+            ("late rows", self.late_tag),
+            ("late rows of the second input", self.second_late_tag),
+        )
+        return tuple((what, tag) for what, tag in tags if tag is not None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,21 +124,26 @@ class Graph:
     backend: StateBackend | None = None
     """The choice of the job's code; the manifest gives what that leaves open."""
 
-    def add_sources(self, sources: list[Source]) -> None:
-        """The job's input. A second ``keyed`` over the same DataFrames shares it, over others it is refused."""
-        if self.sources and [id(s.frame) for s in sources] != [id(s.frame) for s in self.sources]:
-            raise errors.SpecInvalid(
-                "sparkstate.keyed was called on two different streaming DataFrames; a job has one input: pass the "
-                "DataFrames as a list, sparkstate.keyed([a, b], …), or union them"
-            )
-        times, before = _times_of(sources), _times_of(self.sources)
-        if self.sources and times != before:
-            raise errors.SpecInvalid(
-                f"sparkstate.keyed was called twice on the same input, with other times: first with {before}, then "
-                f"with {times}; the input has one watermark: give both the same event_time, delay, "
-                "idle_timeout and watermark_partition"
-            )
-        self.sources = sources
+    def add_sources(self, sources: list[Source]) -> int:
+        """An input of the job; its number. A second ``keyed`` over the same DataFrames shares it."""
+        frames = [id(source.frame) for source in sources]
+        for number in range(self.input_count):
+            known = [source for _, source in self.sources_of(number)]
+            if [id(source.frame) for source in known] == frames:
+                _check_times(known, sources)
+                return number
+        number = self.input_count
+        self.sources = [*self.sources, *(replace(source, of_input=number) for source in sources)]
+        return number
+
+    @property
+    def input_count(self) -> int:
+        """How many inputs the job has."""
+        return len({source.of_input for source in self.sources})
+
+    def sources_of(self, number: int) -> list[tuple[int, Source]]:
+        """The DataFrames of one of the job's inputs, with their numbers among all of the job's."""
+        return [(at, source) for at, source in enumerate(self.sources) if source.of_input == number]
 
     def keep_one_watermark(self) -> list[str]:
         """For state that was stored with one watermark a source: parts that the job does not name are not taken. With
@@ -113,8 +164,8 @@ class Graph:
             f"nothing reads the side output {tag.tag_id!r}; "
             f".side_output(OutputTag({tag.tag_id!r})).sink(…) keeps them"
             for operator in self.operators.values()
-            for what, tag in (("rejected rows", operator.error_tag), ("late rows", operator.late_tag))
-            if tag is not None and tag.tag_id not in operator.side_outputs
+            for what, tag in operator.built_in_tags
+            if tag.tag_id not in operator.side_outputs
         ]
 
     def add(self, operator: Operator) -> None:
@@ -140,7 +191,17 @@ class Graph:
 
     def feeds_an_operator(self, uid: str) -> bool:
         """Whether another operator reads this one's main output, which then needs timestamps."""
-        return any(op.upstream == (uid, None) for op in self.operators.values())
+        return any(each.upstream == (uid, None) for op in self.operators.values() for each in op.inputs)
+
+
+def _check_times(known: list[Source], sources: list[Source]) -> None:
+    times, before = _times_of(sources), _times_of(known)
+    if times != before:
+        raise errors.SpecInvalid(
+            f"sparkstate.keyed was called twice on the same input, with other times: first with {before}, then "
+            f"with {times}; the input has one watermark: give both the same event_time, delay, "
+            "idle_timeout and watermark_partition"
+        )
 
 
 def _times_of(sources: list[Source]) -> str:

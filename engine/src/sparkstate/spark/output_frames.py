@@ -69,5 +69,6 @@ class OutputFrames:
 
 def _readers(declared: graph.Graph) -> tuple[_Reader, ...]:
     sinks = {(n.operator, n.tag, False) for n in declared.sinks if not isinstance(n.sink, FileSink)}
-    operators = {(*o.upstream, o.upstream[1] is None) for o in declared.operators.values() if o.upstream}
+    inputs = [each.upstream for operator in declared.operators.values() for each in operator.inputs]
+    operators = {(*upstream, upstream[1] is None) for upstream in inputs if upstream is not None}
     return tuple(sinks | operators)

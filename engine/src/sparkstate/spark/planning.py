@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from sparkstate import columns
+from sparkstate.functions import OutputTag
 from sparkstate.operators import kinds
 from sparkstate.operators.spec import KeyedSpec
 from sparkstate.serde.types import Types
 from sparkstate.sinks.file_sink import FileSink
 from sparkstate.slots.plan import SinkPlan
-from sparkstate.spark import feeding, graph, plans
+from sparkstate.spark import graph, plans, shipping
 from sparkstate.storage import naming
 
 
@@ -22,15 +24,13 @@ def operator_specs(declared: graph.Graph) -> tuple[KeyedSpec, ...]:
 def _spec(declared: graph.Graph, operator: graph.Operator) -> KeyedSpec:
     struct = plans.input_type(declared, operator)
     key_types = [plans.key_type(name, struct[name].dataType) for name in operator.keys]
-    has_time = operator.event_time is not None or (
-        operator.upstream is not None and operator.upstream[1] is None
-    )
+    has_time = any(each.has_event_time for each in operator.inputs)
     wanted = set(operator.side_outputs)
     return kinds.spec(
         operator.function,
         uid=operator.uid,
         row_columns=tuple(struct.names),
-        key_columns=feeding.hidden_keys(operator, struct),
+        key_columns=shipping.key_columns(operator, struct),
         key_type=key_types[0] if len(key_types) == 1 else Types.TUPLE(key_types),
         event_time_column=columns.TIMESTAMP if has_time else None,
         output_schema=plans.arrow_schema(plans.output_type(declared, operator.uid, None)),
@@ -39,10 +39,29 @@ def _spec(declared: graph.Graph, operator: graph.Operator) -> KeyedSpec:
         },
         on_error=operator.on_error,
         error_tag=operator.error_tag.tag_id if operator.error_tag is not None else "errors",
-        late_tag=operator.late_tag.tag_id if operator.late_tag is not None else None,
+        late_tag=_late(operator, operator.late_tag),
         sort_by_event_time=operator.sort_by_event_time,
         emit_timestamps=declared.feeds_an_operator(operator.uid),
+        **_second(declared, operator),
     )
+
+
+def _second(declared: graph.Graph, operator: graph.Operator) -> dict[str, Any]:
+    """The fields of a spec that are about a second input."""
+    second = operator.second
+    if second is None:
+        return {}
+    names = plans.stream_type(declared, second.upstream, second.source).names
+    found: dict[str, Any] = {
+        "second_columns": tuple(names),
+        "second_late_tag": _late(operator, operator.second_late_tag),
+    }
+    return found | {"states": operator.broadcast_states} if second.is_broadcast else found
+
+
+def _late(operator: graph.Operator, tag: OutputTag | None) -> str | None:
+    """The side output to which the engine sends late rows."""
+    return None if tag is None or operator.judges_lateness else tag.tag_id
 
 
 def sink_plans(declared: graph.Graph) -> tuple[SinkPlan, ...]:

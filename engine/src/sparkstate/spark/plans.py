@@ -185,9 +185,10 @@ def _scala_map(options: Any) -> dict[str, str]:
     return result
 
 
-def canonical_key(name: str, kind: T.DataType) -> Column:
-    """The key column with one representation per value: ``-0.0`` is ``0.0``, every NaN the same."""
-    column = F.col(f"`{name}`")
+def canonical_key(name: str, kind: T.DataType, column: Column | None = None) -> Column:
+    """The key column with one representation per value: ``-0.0`` is ``0.0``, every NaN the same. ``column`` is where
+    it lies, if not under its name."""
+    column = F.col(f"`{name}`") if column is None else column
     if isinstance(kind, (T.FloatType, T.DoubleType)):
         zero, nan = F.lit(0.0).cast(kind), F.lit(float("nan")).cast(kind)
         return F.when(F.isnan(column), nan).when(column == zero, zero).otherwise(column)
@@ -237,11 +238,10 @@ def slot_of(key_group_column: Column, max_parallelism: int, shards: int, slots: 
     return F.floor(shard * slots / shards).cast("int")
 
 
-def event_time_ms(column: str, kind: T.DataType) -> Column:
+def event_time_ms(column: str | Column, kind: T.DataType) -> Column:
     """Event time as milliseconds since the Unix epoch."""
-    if isinstance(kind, T.LongType):
-        return F.col(f"`{column}`")
-    return F.unix_millis(F.col(f"`{column}`").cast("timestamp"))
+    given = F.col(f"`{column}`") if isinstance(column, str) else column
+    return given if isinstance(kind, T.LongType) else F.unix_millis(given.cast("timestamp"))
 
 
 @functools.lru_cache(maxsize=256)
@@ -264,10 +264,17 @@ def arrow_schema(struct: T.StructType) -> pa.Schema:
 
 
 def input_type(declared: graph.Graph, operator: graph.Operator) -> T.StructType:
-    """The columns that an operator's rows have."""
-    if operator.upstream is None:
-        return declared.sources[0].frame.schema
-    return output_type(declared, *operator.upstream)
+    """The columns that the rows of an operator's first input have."""
+    return stream_type(declared, operator.upstream, operator.source)
+
+
+def stream_type(
+    declared: graph.Graph, upstream: tuple[str, str | None] | None, source: int = 0
+) -> T.StructType:
+    """The columns of an operator's output; without one, of an input of the job."""
+    if upstream is None:
+        return declared.sources_of(source)[0][1].frame.schema
+    return output_type(declared, *upstream)
 
 
 def output_type(declared: graph.Graph, uid: str, tag: str | None) -> T.StructType:
@@ -278,6 +285,9 @@ def output_type(declared: graph.Graph, uid: str, tag: str | None) -> T.StructTyp
     declared_tag = operator.side_outputs.get(tag)
     if declared_tag is not None and declared_tag.schema is not None:
         return schema_of(declared_tag.schema, f"schema of side output {tag!r} of {uid!r}")
+    second, late = operator.second, operator.second_late_tag
+    if second is not None and late is not None and late.tag_id == tag:
+        return stream_type(declared, second.upstream, second.source)
     rows = input_type(declared, operator)
     if operator.error_tag is not None and operator.error_tag.tag_id == tag:
         return T.StructType([*rows.fields, T.StructField("error", T.StringType())])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent import futures
 from functools import cached_property, reduce
 from pathlib import Path
@@ -17,7 +17,7 @@ from pyspark.sql.streaming import StreamingQuery
 from sparkstate import columns
 from sparkstate.clock import Clock
 from sparkstate.settings import TriggerSettings
-from sparkstate.spark import capture, exit_hook, graph, seen_files, source_log, sources
+from sparkstate.spark import capture, exit_hook, graph, seen_files, shipping, source_log, sources
 
 __all__ = ["DataFrame", "OnEpoch", "Query"]
 
@@ -126,7 +126,7 @@ class Query:
         )
         try:
             query = (
-                _input(session, declared.sources, beats=beats)
+                _input(session, declared, beats=beats)
                 .writeStream.foreachBatch(calls.__call__)
                 .option("checkpointLocation", str(directory))
                 .trigger(**arguments)
@@ -199,12 +199,11 @@ class Query:
                 return
 
 
-def _input(session: SparkSession, declared: Sequence[graph.Source], *, beats: bool) -> DataFrame:
+def _input(session: SparkSession, declared: graph.Graph, *, beats: bool) -> DataFrame:
     frames = []
-    several = len(declared) > 1
-    names = declared[0].frame.columns
-    for number, source in enumerate(declared):
-        frame = source.frame.select(*[f"`{name}`" for name in names])
+    several = len(declared.sources) > 1
+    for number, source in enumerate(declared.sources):
+        frame = source.frame.select(*shipping.of_source(declared, source))
         frames.append(frame.withColumn(columns.SOURCE, F.lit(number)) if several else frame)
     if beats:
         frames.append(_heartbeat(session, frames[0]))

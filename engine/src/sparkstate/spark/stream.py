@@ -2,38 +2,30 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, overload
 
 from sparkstate import errors
 from sparkstate.functions import KeyedFunction, OutputTag
-from sparkstate.operators import kinds
 from sparkstate.sinks.file_sink import FileSink
-from sparkstate.spark import graph, plans
+from sparkstate.spark import checks, graph, plans
+from sparkstate.spark.connected import (
+    BroadcastConnectedStreams,
+    BroadcastStream,
+    ConnectedStreams,
+    check_keys,
+    check_states,
+)
+from sparkstate.spark.durations import duration_ms
+from sparkstate.spark.interval_join import IntervalJoinedStreams
+from sparkstate.spark.keyed_methods import KeyedMethods
+from sparkstate.state.descriptors import MapStateDescriptor
 from sparkstate.state_backend import StateBackend, from_value
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-_UID = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
-_DELAY = re.compile(r"\s*(\d+)\s*(ms|milliseconds?|s|sec|seconds?|m|min|minutes?|h|hours?|d|days?)\s*")
-_UNIT_MS = {"ms": 1, "mi": 60_000, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-
-
-def duration_ms(text: str | int, what: str) -> int:
-    """``"2 hours"``, ``"500 ms"`` or a number of milliseconds."""
-    if isinstance(text, int):
-        return text
-    match = _DELAY.fullmatch(text)
-    if match is None:
-        raise errors.SpecInvalid(
-            f"{what} is {text!r}; write a duration such as '2 hours', '30 seconds' or '500 ms'"
-        )
-    unit = match[2]
-    key = "ms" if unit.startswith(("ms", "milli")) else unit[0]
-    return int(match[1]) * _UNIT_MS[key]
+    from pyspark.sql.types import StructType
 
 
 def keyed(
@@ -60,6 +52,37 @@ def keyed(
     themselves; ``watermark_partition=[]`` prevents that. A job whose state was stored with one watermark keeps it until
     ``watermark_partition`` names them.
     """
+    declared, number = _declare_input(df, event_time, delay, idle_timeout, watermark_partition)
+    source = declared.sources_of(number)[0][1]
+    names = _key_columns(keys, source.frame.columns)
+    return KeyedStream(declared, None, names, source.event_time, number)
+
+
+def broadcast(
+    df: DataFrame | Sequence[DataFrame],
+    *states: MapStateDescriptor,
+    event_time: str | None = None,
+    delay: str | int | None = None,
+    idle_timeout: str | int | None = None,
+    watermark_partition: str | Sequence[str] | None = None,
+) -> BroadcastStream:
+    """A stream whose rows every slot sees, for ``keyed(…).connect(…)``. ``states`` describe the broadcast state that
+    the rows build. The other arguments are those of ``keyed``."""
+    check_states(states)
+    declared, number = _declare_input(df, event_time, delay, idle_timeout, watermark_partition)
+    time = declared.sources_of(number)[0][1].event_time
+    made = graph.Input(keys=(), upstream=None, event_time=time, source=number, is_broadcast=True)
+    return BroadcastStream(made, states)
+
+
+def _declare_input(
+    df: DataFrame | Sequence[DataFrame],
+    event_time: str | None,
+    delay: str | int | None,
+    idle_timeout: str | int | None,
+    watermark_partition: str | Sequence[str] | None,
+) -> tuple[graph.Graph, int]:
+    """Declare an input of the job; its number."""
     declared = graph.current()
     frames: list[DataFrame] = list(df) if isinstance(df, (list, tuple)) else [df]
     if not frames:
@@ -77,8 +100,7 @@ def keyed(
             raise errors.SpecInvalid(
                 f"the DataFrames of one keyed() differ in columns: {columns} and {frame.columns}"
             )
-    declared.add_sources(sources)
-    return KeyedStream(declared, None, _key_columns(keys, columns), sources[0].event_time)
+    return declared, declared.add_sources(sources)
 
 
 def set_state_backend(backend: StateBackend | str) -> None:
@@ -142,13 +164,50 @@ def _key_columns(keys: str | Sequence[str], columns: Sequence[str]) -> tuple[str
 
 
 @dataclass(frozen=True)
-class KeyedStream:
+class KeyedStream(KeyedMethods["ProcessedStream"]):
     """A stream partitioned by key; ``process`` puts an operator on it."""
 
     _graph: graph.Graph
     _upstream: tuple[str, str | None] | None
     _keys: tuple[str, ...]
     _event_time: str | None
+    _source: int = 0
+
+    def _columns(self) -> StructType:
+        return plans.stream_type(self._graph, self._upstream, self._source)
+
+    @overload
+    def connect(self, other: KeyedStream) -> ConnectedStreams[ProcessedStream]: ...
+
+    @overload
+    def connect(self, other: BroadcastStream) -> BroadcastConnectedStreams[ProcessedStream]: ...
+
+    def connect(
+        self, other: KeyedStream | BroadcastStream
+    ) -> ConnectedStreams[ProcessedStream] | BroadcastConnectedStreams[ProcessedStream]:
+        """This stream and ``other`` as the two inputs of one operator. The key columns of two keyed streams may have
+        different names, and must have the same types."""
+        if isinstance(other, BroadcastStream):
+            return BroadcastConnectedStreams(self._graph, self._as_input(), other, ProcessedStream)
+        if not isinstance(other, KeyedStream):
+            raise errors.SpecInvalid(
+                f"connect({other!r}): pass a keyed stream: sparkstate.keyed(b, …), or operator.keyed(…); or one of "
+                "broadcast(…)"
+            )
+        first, second = self._as_input(), other._as_input()
+        check_keys(self._graph, first, second)
+        return ConnectedStreams(self._graph, first, second, ProcessedStream)
+
+    def interval_join(self, other: KeyedStream) -> IntervalJoinedStreams[ProcessedStream]:
+        """Join rows of this stream, the left one, with rows of ``other``, the right one, that have the same key and
+        nearby event times: ``.between(lower, upper).process(function, …)``."""
+        connected = self.connect(other)
+        return IntervalJoinedStreams(connected, self._columns(), other._columns())
+
+    def _as_input(self) -> graph.Input:
+        return graph.Input(
+            keys=self._keys, upstream=self._upstream, event_time=self._event_time, source=self._source
+        )
 
     def process(
         self,
@@ -170,19 +229,10 @@ class KeyedStream:
         watermark go to ``late_output`` if there is one, else to the function, as in Flink. ``sort_by_event_time``
         hands every key its rows of an epoch in order of event time.
         """
-        if not _UID.fullmatch(uid):
-            raise errors.SpecInvalid(
-                f"process(uid={uid!r}): use 1 to 63 letters, digits, '-', '_' and '.', starting and ending with a "
-                "letter or digit"
-            )
-        if not kinds.knows(function):
-            raise errors.SpecInvalid(
-                f"process({function!r}) of {uid!r} is not a {kinds.named()} object"
-                + ("; create an instance of the class" if isinstance(function, type) else "")
-            )
+        checks.check_uid(uid)
         if on_error not in ("fail", "side-output"):
             raise errors.SpecInvalid(f"process(on_error={on_error!r}): use 'fail' or 'side-output'")
-        kinds.check(function, uid, on_error)
+        checks.check_function(function, uid, KeyedFunction.inputs, on_error)
         if sort_by_event_time and self._event_time is None:
             raise errors.SpecInvalid(f"process(sort_by_event_time=True) of {uid!r} needs an event time")
         operator = graph.Operator(
@@ -190,6 +240,7 @@ class KeyedStream:
             function=function,
             keys=self._keys,
             upstream=self._upstream,
+            source=self._source,
             event_time=self._event_time,
             output_schema=output_schema,
             on_error=on_error,
@@ -213,7 +264,7 @@ class ProcessedStream:
     def side_output(self, tag: OutputTag) -> ProcessedStream:
         """The rows that the operator yielded with this tag, or the late or failed rows if the tag is theirs."""
         operator = self._graph.operators[self._uid]
-        built_in = {t.tag_id for t in (operator.late_tag, operator.error_tag) if t is not None}
+        built_in = {built_in_tag.tag_id for _, built_in_tag in operator.built_in_tags}
         if tag.schema is None and tag.tag_id not in built_in:
             raise errors.SpecInvalid(
                 f"side_output({tag.tag_id!r}) needs a schema: OutputTag({tag.tag_id!r}, 'a long, …')"
@@ -232,6 +283,17 @@ class ProcessedStream:
         if event_time is not None and event_time not in schema.names:
             raise errors.SpecInvalid(f"keyed(event_time={event_time!r}): the output has {schema.names}")
         return KeyedStream(self._graph, (self._uid, self._tag), names, event_time)
+
+    def broadcast(self, *states: MapStateDescriptor, event_time: str | None = None) -> BroadcastStream:
+        """Let every slot see the output, for ``keyed(…).connect(…)`` in the same epoch. ``states`` describe the
+        broadcast state that its rows build; ``event_time`` is as in ``keyed``."""
+        check_states(states)
+        names = plans.output_type(self._graph, self._uid, self._tag).names
+        if event_time is not None and event_time not in names:
+            raise errors.SpecInvalid(f"broadcast(event_time={event_time!r}): the output has {names}")
+        upstream = (self._uid, self._tag)
+        made = graph.Input(keys=(), upstream=upstream, event_time=event_time, is_broadcast=True)
+        return BroadcastStream(made, states)
 
     def sink(self, sink: FileSink | graph.UserSink) -> ProcessedStream:
         """Send the output to ``FileSink(…)`` (exactly once) or to ``function(df, epoch_id)``.

@@ -60,6 +60,8 @@ class SourceTime:
     columns: tuple[str, ...] = ()
     """The columns that tell its parts; empty: it has one part, ``WHOLE``."""
     parts: Mapping[str, PartTime] = field(default_factory=dict)
+    is_timed: bool = True
+    """Whether its input has event time; one without holds nothing back."""
 
     @property
     def largest(self) -> int | None:
@@ -87,7 +89,9 @@ class SourceTime:
         return replace(self, parts=parts, active_ms=now_ms)
 
     def watermark(self, now_ms: int, current: int) -> int | None:
-        """Its watermark; ``current`` before its first row; None while it is idle."""
+        """Its watermark; ``current`` before its first row; None while it is idle, and without event time."""
+        if not self.is_timed:
+            return None
         if not self.parts:
             return None if self._is_idle(self.active_ms, now_ms) else current
         active = [p.largest for p in self.parts.values() if not self._is_idle(p.active_ms, now_ms)]
@@ -217,8 +221,11 @@ class Watermarks:
 
 def fresh(sources: Sequence[Source], now_ms: int) -> Watermarks:
     """Before the first row."""
-    timed = any(source.event_time for source in sources)
-    times = [SourceTime(s.delay_ms, s.idle_timeout_ms, now_ms, s.parts) for s in sources]
+    timed = {source.of_input for source in sources if source.event_time}
+    times = [
+        SourceTime(s.delay_ms, s.idle_timeout_ms, now_ms, s.parts, is_timed=s.of_input in timed)
+        for s in sources
+    ]
     return Watermarks(tuple(times) if timed else ())
 
 

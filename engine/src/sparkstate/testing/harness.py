@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from sparkstate.backends import base, canonical, loader
 from sparkstate.functions import MAX_WATERMARK, MIN_WATERMARK, KeyedFunction, OutputTag, TimeDomain
@@ -275,7 +275,7 @@ class KeyedProcessHarness:
         self._stop()
         self._folder.cleanup()
 
-    def __enter__(self) -> KeyedProcessHarness:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

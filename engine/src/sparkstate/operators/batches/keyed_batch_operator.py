@@ -58,6 +58,7 @@ class KeyedBatchOperator(OverlayOperator[BatchOperatorSpec, BatchCalls]):
         kgs: Sequence[int],
         stamps: Iterable[int | None],
         rows: Iterable[Any],
+        of_input: int = 0,
     ) -> None:
         """As the contract says; the rows have names (``Row``, dict), and become one batch whose types Arrow finds."""
         found = [row.asDict() if isinstance(row, Row) else dict(row) for row in rows]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -31,9 +31,7 @@ class Intake:
     def _check(self, overlay: Overlay, batch: pa.RecordBatch) -> None:
         stamp = () if self._spec.event_time_column is None else (self._spec.event_time_column,)
         arrow_rows.check_columns(
-            (columns.KEY_GROUP, *self._spec.key_columns, *stamp, *self._spec.row_columns),
-            batch,
-            self._spec.uid,
+            (columns.KEY_GROUP, *self._spec.key_columns, *stamp, *self._row_columns()), batch, self._spec.uid
         )
         self._check_key_groups(batch.column(columns.KEY_GROUP))
         overlay.rows_in += batch.num_rows
@@ -60,9 +58,18 @@ class Intake:
         )
         late = pc.sum(is_late).as_py()
         overlay.late_rows += late
-        if not late or self._spec.late_tag is None:
+        return self._put_late(overlay, batch, is_late) if late else batch
+
+    # --- what depends on the rows
+
+    def _row_columns(self) -> Sequence[str]:
+        """The columns in which the rows lie."""
+        return self._spec.row_columns
+
+    def _put_late(self, overlay: Overlay, batch: pa.RecordBatch, is_late: pa.Array) -> pa.RecordBatch:
+        """Send late rows to the late output, if there is one; the other rows."""
+        if self._spec.late_tag is None:
             return batch
-        self._outputs.put_side_batch(
-            overlay, self._spec.late_tag, batch.filter(is_late).select(list(self._spec.row_columns))
-        )
+        late = batch.filter(is_late).select(list(self._row_columns()))
+        self._outputs.put_side_batch(overlay, self._spec.late_tag, late)
         return batch.filter(pc.invert(is_late))

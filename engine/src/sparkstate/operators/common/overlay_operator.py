@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import abc
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any, Generic, Protocol, TypeVar
 
 import pyarrow as pa
@@ -84,7 +84,7 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
         self._operator_states = OperatorStates(spec.uid, restored.states)
         self._hooks = CheckpointHooks(spec.function, spec.uid, self._operator_states, restored, subtask == 0)
         self._calls = self._make_calls(spec, self._tables, self._operator_states)
-        self._intake = intake.Intake(spec, self._tables.owned, self._calls.outputs)
+        self._intake = self._make_intake(spec, self._tables.owned)
         self._lock = threading.RLock()
         self._context = OperatorRuntimeContext(
             spec.uid,
@@ -104,6 +104,10 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
     @abc.abstractmethod
     def _make_calls(self, spec: S, tables: OperatorTables, operator_states: OperatorStates) -> C:
         """The calls of the function."""
+
+    def _make_intake(self, spec: S, owned: Set[int]) -> intake.Intake:
+        """The entrance of batches."""
+        return intake.Intake(spec, owned, self._calls.outputs)
 
     @abc.abstractmethod
     def _open_context(self) -> Any:

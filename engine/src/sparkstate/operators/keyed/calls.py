@@ -16,7 +16,7 @@ from sparkstate import errors
 from sparkstate.functions import MAX_WATERMARK, RuntimeContext
 from sparkstate.operators.common import user_function
 from sparkstate.operators.common.outputs import Outputs
-from sparkstate.operators.spec import OperatorSpec
+from sparkstate.operators.spec import OperatorSpec, RecordSpec
 from sparkstate.operators.state.context import Cursor
 from sparkstate.operators.state.handles import StateHandle
 from sparkstate.operators.state.operator_states import OperatorStates
@@ -24,10 +24,10 @@ from sparkstate.operators.state.overlay import Overlay, undo
 from sparkstate.operators.state.tables import OperatorTables
 
 
-class Calls:
-    """Not thread-safe: one piece of work at a time."""
+class RecordCalls:
+    """All but the loop. Not thread-safe: one piece of work at a time."""
 
-    def __init__(self, spec: OperatorSpec, tables: OperatorTables, operator_states: OperatorStates) -> None:
+    def __init__(self, spec: RecordSpec, tables: OperatorTables, operator_states: OperatorStates) -> None:
         self.spec = spec
         self.tables = tables
         self._operator_states = operator_states
@@ -61,8 +61,6 @@ class Calls:
         for handle in handles:
             handle.unbind()
 
-    # --- the record loops
-
     def bind(self, overlay: Overlay, watermark: int) -> None:
         """Point cursor, handles and timer service at this overlay."""
         cursor = self.cursor
@@ -72,6 +70,34 @@ class Calls:
         for handle, table in zip(self.tables.handles, overlay.tables, strict=True):
             handle.bind(table)
         self._operator_states.bind(overlay.operator_changes)
+
+    # --- what the user's code raises
+
+    def undo_record(self, yielded: list[Any], length: int) -> None:
+        """Put back all that the current record or timer changed or put out."""
+        del yielded[length:]
+        if self.cursor.journal is not None:
+            undo(self.cursor.journal)
+
+    def reject(self, overlay: Overlay, rejected: list[Any]) -> None:
+        """Send rejected rows (columns and error) to the error output."""
+        if rejected:
+            self.outputs.put_side(overlay, self.spec.error_tag, rejected)
+
+    def user_error(self, overlay: Overlay, error: Exception, where: str) -> Exception:
+        """The error to raise for an exception within the user's code: its own, unless the engine failed beneath it."""
+        if isinstance(error, errors.SparkstateError) and not isinstance(error, errors.StateError):
+            return error
+        return errors.UserCodeError(
+            f"operator {self.spec.uid!r}, key {self.cursor.get_current_key()!r}, epoch {overlay.epoch}, {where}: "
+            f"{user_function.describe(error)}"
+        )
+
+
+class Calls(RecordCalls):
+    """The loop over the rows of one input."""
+
+    spec: OperatorSpec
 
     def run(self, overlay: Overlay, records: Iterable[tuple[int, int | None, Any]]) -> None:
         """Call the function for each record (number of its key, event time, row), and put out what it yields. The
@@ -128,25 +154,3 @@ class Calls:
             emitted.extend([cursor.stamp] * (len(yielded) - before))
         self.reject(overlay, rejected)
         return emitted if self.spec.emit_timestamps else None
-
-    # --- what the user's code raises
-
-    def undo_record(self, yielded: list[Any], length: int) -> None:
-        """Put back all that the current record or timer changed or put out."""
-        del yielded[length:]
-        if self.cursor.journal is not None:
-            undo(self.cursor.journal)
-
-    def reject(self, overlay: Overlay, rejected: list[Any]) -> None:
-        """Send rejected rows (columns and error) to the error output."""
-        if rejected:
-            self.outputs.put_side(overlay, self.spec.error_tag, rejected)
-
-    def user_error(self, overlay: Overlay, error: Exception, where: str) -> Exception:
-        """The error to raise for an exception within the user's code: its own, unless the engine failed beneath it."""
-        if isinstance(error, errors.SparkstateError) and not isinstance(error, errors.StateError):
-            return error
-        return errors.UserCodeError(
-            f"operator {self.spec.uid!r}, key {self.cursor.get_current_key()!r}, epoch {overlay.epoch}, {where}: "
-            f"{user_function.describe(error)}"
-        )

@@ -11,19 +11,20 @@ behind the watermark waits for this too: only an advance of the watermark fires 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from sparkstate import errors
 from sparkstate.functions import TimeDomain
 from sparkstate.operators.common.due_timers import CHUNK_TIMERS, DueTimers
-from sparkstate.operators.keyed.calls import Calls
+from sparkstate.operators.keyed.calls import RecordCalls
 from sparkstate.operators.memory.budget import EpochBudget
 from sparkstate.operators.state.overlay import Overlay, TimerKey
 
 FLUSH_ROWS = 16_384
 
 
-def fire_all(calls: Calls, budget: EpochBudget | None, overlay: Overlay, watermark: int) -> None:
+def fire_all(calls: RecordCalls, budget: EpochBudget | None, overlay: Overlay, watermark: int) -> None:
     """Fire everything that is due at the end of an epoch."""
     calls.bind(overlay, overlay.watermark)
     _Firing(calls, budget, overlay, TimeDomain.PROCESSING_TIME, overlay.processing_time).run()
@@ -36,7 +37,7 @@ class _Firing:
     """One pass over the due timers of one domain."""
 
     def __init__(
-        self, calls: Calls, budget: EpochBudget | None, overlay: Overlay, domain: TimeDomain, until: int
+        self, calls: RecordCalls, budget: EpochBudget | None, overlay: Overlay, domain: TimeDomain, until: int
     ) -> None:
         self._calls = calls
         self._overlay = overlay
@@ -70,7 +71,8 @@ class _Firing:
         before = len(self._yielded)
         self._overlay.timers_fired += 1
         try:
-            result = calls.spec.function.on_timer(timestamp, cursor)
+            on_timer: Callable[..., Any] = calls.spec.function.on_timer
+            result = on_timer(timestamp, cursor)
             if result is not None:
                 self._yielded.extend(result)
         except Exception as error:

@@ -95,6 +95,7 @@ class KeyedOperator(OverlayOperator[OperatorSpec, Calls]):
         kgs: Sequence[int],
         stamps: Iterable[int | None],
         rows: Iterable[Any],
+        of_input: int = 0,
     ) -> None:
         with self._lock, garbage.collection_paused():
             self._calls.bind(overlay, overlay.watermark)

@@ -1,0 +1,155 @@
+"""``sum``, ``min`` and ``max``: a running value per key, one output row for each row.
+
+As in Flink, an output row is the key's first row with one field replaced: by the sum, the least or the greatest value
+of that field so far. So two states are kept for each key: the value, and the other columns of the first row (none where
+there are no columns but the keys and the field). Nulls count as no value. For the least and the greatest value, a NaN
+does not count either.
+
+Numbers of 64 bits and less are computed on Arrow batches. Decimals, texts and times are computed row by row, with the
+same states and the same results.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparkstate import errors
+from sparkstate.batches.functions import BatchContext, BatchRuntimeContext, KeyedBatchFunction
+from sparkstate.batches.keys import BatchKeys, to_array
+from sparkstate.functions import Context, KeyedProcessFunction, RuntimeContext
+from sparkstate.serde.typeinfo import TypeInformation
+from sparkstate.serde.types import Types
+from sparkstate.state.descriptors import ValueStateDescriptor
+
+How = Literal["sum", "min", "max"]
+
+
+def _by(choose: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """The least or greatest of two values. A NaN does not count, as for Arrow."""
+
+    def fold(before: Any, given: Any) -> Any:
+        if before != before:  # noqa: PLR0124 - finds NaN
+            return given
+        return before if given != given else choose(before, given)  # noqa: PLR0124
+
+    return fold
+
+
+_FOLDS: Final[dict[How, Callable[[Any, Any], Any]]] = {"sum": operator.add, "min": _by(min), "max": _by(max)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rolling:
+    """One ``sum(field)``, ``min(field)`` or ``max(field)``."""
+
+    how: How
+    field: str
+    columns: tuple[str, ...]
+    """Of a row."""
+    keys: tuple[str, ...]
+    types: tuple[TypeInformation, ...]
+    """Of the columns."""
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The columns that are taken from a key's first row."""
+        return tuple(name for name in self.columns if name not in (*self.keys, self.field))
+
+    def value_descriptor(self) -> ValueStateDescriptor:
+        """The state of the running value. Whole numbers and floats are kept with 64 bits."""
+        declared = self.types[self.columns.index(self.field)]
+        wide = {"BYTE": Types.LONG(), "SHORT": Types.LONG(), "INT": Types.LONG(), "FLOAT": Types.DOUBLE()}
+        return ValueStateDescriptor("value", wide.get(declared.describe(), declared))
+
+    def first_descriptor(self) -> ValueStateDescriptor:
+        """The state of the other columns."""
+        kinds = [self.types[self.columns.index(name)] for name in self.others]
+        return ValueStateDescriptor("first", Types.ROW_NAMED(list(self.others), kinds))
+
+
+class RollingRows(KeyedProcessFunction):
+    """Row by row."""
+
+    def __init__(self, rolling: Rolling) -> None:
+        self._rolling = rolling
+        self._at = rolling.columns.index(rolling.field)
+        self._others_at = [rolling.columns.index(name) for name in rolling.others]
+        self._fold = _FOLDS[rolling.how]
+
+    def open(self, ctx: RuntimeContext) -> None:
+        self._value = ctx.get_state(self._rolling.value_descriptor())
+        self._first = ctx.get_state(self._rolling.first_descriptor()) if self._others_at else None
+
+    def process_element(self, value: Any, ctx: Context) -> Iterable[Any]:
+        row = list(value)
+        before, given = self._value.value(), row[self._at]
+        after = given if before is None else before if given is None else self._fold(before, given)
+        if after is not before:
+            self._value.update(after)
+        row[self._at] = after
+        if self._first is not None:
+            first = self._first.value()
+            if first is None:
+                self._first.update(tuple(row[at] for at in self._others_at))
+            else:
+                for at, other in zip(self._others_at, first, strict=True):
+                    row[at] = other
+        return (row,)
+
+
+class RollingBatches(KeyedBatchFunction):
+    """On Arrow batches."""
+
+    def __init__(self, rolling: Rolling) -> None:
+        self._rolling = rolling
+
+    def open(self, ctx: BatchRuntimeContext) -> None:
+        self._value = ctx.get_state(self._rolling.value_descriptor())
+        self._first = ctx.get_state(self._rolling.first_descriptor()) if self._rolling.others else None
+
+    def process_batch(self, batch: pa.RecordBatch, keys: BatchKeys, ctx: BatchContext) -> Iterable[Any]:
+        rolling = self._rolling
+        running = getattr(keys, f"cumulative_{rolling.how}")
+        given = batch.column(rolling.field)
+        wide = given.cast(pa.float64() if pa.types.is_floating(given.type) else pa.int64())
+        after = running(wide, start=self._value.get(keys))
+        self._value.update(keys, after.take(pa.array(keys.last_rows())))
+        found = dict(zip(rolling.others, self._firsts(batch, keys), strict=True))
+        found[rolling.field] = self._narrowed(after, given.type)
+        arrays = [found.get(name, batch.column(name)) for name in batch.schema.names]
+        made = pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
+        return (ctx.with_timestamps(made, ctx.timestamps()),)
+
+    def _firsts(self, batch: pa.RecordBatch, keys: BatchKeys) -> Sequence[pa.Array]:
+        """The other columns, each row with the values of its key's first one."""
+        if self._first is None:
+            return ()
+        stored = self._first.get(keys)
+        rows = pa.array(keys.first_rows())
+        others = self._rolling.others
+        fresh = pa.StructArray.from_arrays([batch.column(n).take(rows) for n in others], list(others))
+        is_new = pc.is_null(stored)
+        self._first.update(keys, fresh, mask=is_new)
+        each = [
+            pc.if_else(is_new, fresh.field(name), to_array(pc.struct_field(stored, name)).cast(kind.type))
+            for name, kind in zip(others, fresh.type, strict=True)
+        ]
+        return [keys.take(column) for column in each]
+
+    def _narrowed(self, after: pa.Array, kind: pa.DataType) -> pa.Array:
+        if pa.types.is_null(kind):  # a harness finds the types by itself, and has none for a column of nulls
+            return after
+        try:
+            return after.cast(kind, safe=not pa.types.is_floating(kind))
+        except pa.ArrowInvalid as error:
+            rolling = self._rolling
+            raise errors.StateError(
+                f"{rolling.how}({rolling.field!r}) is too large for the column's type {kind} ({error}); cast the "
+                "column to bigint before keyed()"
+            ) from None

@@ -1,0 +1,94 @@
+"""The calls of a function with two inputs: which of its methods a row goes to, and the record loop."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparkstate import columns
+from sparkstate.operators.common import user_function
+from sparkstate.operators.keyed.calls import RecordCalls
+from sparkstate.operators.rows import arrow_rows
+from sparkstate.operators.spec import PairedSpec, TwoInputSpec
+from sparkstate.operators.state.operator_states import OperatorStates
+from sparkstate.operators.state.overlay import Overlay
+from sparkstate.operators.state.tables import OperatorTables
+from sparkstate.serde import row as rows_module
+
+Call: TypeAlias = Callable[[Any, Any], Iterable[Any] | None]
+
+
+class PairedCalls(RecordCalls):
+    """Whatever the methods of the function are called. Not thread-safe: one piece of work at a time."""
+
+    spec: PairedSpec
+    stamps_rows = False
+    """Whether the function yields the event time of each row with it."""
+
+    def __init__(self, spec: PairedSpec, tables: OperatorTables, operator_states: OperatorStates) -> None:
+        super().__init__(spec, tables, operator_states)
+        self.calls: tuple[Call, Call] = self._methods()
+        """By input."""
+        self._classes = [rows_module.row_class(names) for names in spec.columns_of_inputs]
+        self._columns = [
+            [columns.of_input(number, name) for name in names]
+            for number, names in enumerate(spec.columns_of_inputs)
+        ]
+
+    def _methods(self) -> tuple[Call, Call]:
+        raise NotImplementedError
+
+    def of_batch(self, batch: pa.RecordBatch) -> tuple[Iterable[Call], Iterable[Any]]:
+        """For each row the method to call, and the row."""
+        inputs = batch.column(columns.INPUT)
+        numbers = inputs.to_numpy(zero_copy_only=False)
+        if (numbers == numbers[0]).all():
+            number = int(numbers[0])
+            return itertools.repeat(self.calls[number], batch.num_rows), self.rows(batch, number)
+        each = [self.rows(batch.filter(pc.equal(inputs, number)), number) for number in range(2)]
+        order: list[int] = numbers.tolist()
+        return map(self.calls.__getitem__, order), (next(each[number]) for number in order)
+
+    def rows(self, batch: pa.RecordBatch, number: int) -> Iterator[Any]:
+        """Rows of one input, as the function sees them."""
+        values = [arrow_rows.column_values(batch.column(name)) for name in self._columns[number]]
+        return map(self._classes[number], zip(*values, strict=True))
+
+    def run(self, overlay: Overlay, records: Iterable[tuple[int, int | None, Call, Any]]) -> None:
+        """Call the method of each record (number of its key, event time, method, row), and put out what it yields. The
+        overlay is bound."""
+        cursor = self.cursor
+        yielded: list[Any] = []
+        emitted: list[int | None] | None = [] if self.spec.emit_timestamps else None
+        row: Any = None
+        try:
+            for cursor.number, cursor.stamp, call, row in records:
+                before = len(yielded)
+                result = call(row, cursor)
+                if result is not None:
+                    yielded.extend(result)
+                if cursor.namespaced:
+                    cursor.reset_namespaces()
+                if emitted is not None:
+                    emitted.extend([cursor.stamp] * (len(yielded) - before))
+        except Exception as error:
+            raise self.user_error(overlay, error, f"row {user_function.shorten(row)}") from error
+        if self.stamps_rows:
+            stamps = [stamp for stamp, _ in yielded]
+            yielded, emitted = [row for _, row in yielded], emitted if emitted is None else stamps
+        self.outputs.put(overlay, yielded, emitted)
+
+
+class TwoInputCalls(PairedCalls):
+    """Of a function of two keyed streams."""
+
+    spec: TwoInputSpec
+
+    def _methods(self) -> tuple[Call, Call]:
+        function = self.spec.function
+        self.stamps_rows = function.stamps_rows
+        return function.process_element1, function.process_element2

@@ -1,0 +1,37 @@
+"""Checks of what every operator of a job is declared with."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from sparkstate import errors
+from sparkstate.functions import KeyedFunction
+from sparkstate.operators import kinds
+
+_UID: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
+
+
+def check_uid(uid: str) -> None:
+    """Raise ``SpecInvalid`` for what cannot name an operator."""
+    if not isinstance(uid, str) or not _UID.fullmatch(uid):
+        raise errors.SpecInvalid(
+            f"process(uid={uid!r}): use 1 to 63 letters, digits, '-', '_' and '.', starting and ending with a "
+            "letter or digit"
+        )
+
+
+def check_function(function: object, uid: str, inputs: str, on_error: str = "fail") -> None:
+    """Raise ``SpecInvalid`` unless ``function`` is an object of a kind that runs on such streams, and can do what its
+    author means it to do."""
+    if not kinds.knows(function, inputs):
+        remedy = ""
+        if isinstance(function, type):
+            remedy = "; create an instance of the class"
+        elif isinstance(function, KeyedFunction) and kinds.knows(function, function.inputs):
+            remedy = f"; it runs on {function.inputs}"
+        raise errors.SpecInvalid(
+            f"process({function!r}) of {uid!r} is not a {kinds.named(inputs)} object{remedy}"
+        )
+    assert isinstance(function, KeyedFunction)
+    kinds.check(function, uid, on_error)

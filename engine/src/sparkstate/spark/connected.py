@@ -1,0 +1,193 @@
+"""Two keyed streams for one operator: ``keyed(a, …).connect(keyed(b, …)).process(fn, …)``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from sparkstate import errors
+from sparkstate.connected_functions import KeyedBroadcastProcessFunction, KeyedCoProcessFunction
+from sparkstate.functions import KeyedFunction, OutputTag
+from sparkstate.spark import checks, graph, plans
+from sparkstate.state.descriptors import MapStateDescriptor
+
+P = TypeVar("P")
+
+
+@dataclass(frozen=True)
+class ConnectedStreams(Generic[P]):
+    """Two streams with keys of the same types; ``process`` puts an operator on them."""
+
+    _graph: graph.Graph
+    _first: graph.Input
+    _second: graph.Input
+    _processed: Callable[[graph.Graph, str, str | None], P]
+    """Makes the operator's output."""
+
+    def process(
+        self,
+        function: KeyedFunction,
+        *,
+        uid: str,
+        output_schema: str,
+        late_output1: OutputTag | None = None,
+        late_output2: OutputTag | None = None,
+        sort_by_event_time: bool = False,
+    ) -> P:
+        """Run ``function``, a ``KeyedCoProcessFunction``, for the rows of both streams, which share state and timers.
+
+        Within an epoch the rows of the first stream come before those of the second; rows of one stream come in the
+        order that they have without ``connect``. With ``sort_by_event_time`` the rows of both come in order of event
+        time, those without one first, and at equal times those of the first stream first. Rows later than the watermark
+        go to the late output of their stream if it has one, else to the function. The job's watermark is the least of
+        all inputs that have event time. ``uid`` and ``output_schema`` are as for one stream.
+        """
+        if sort_by_event_time and not (self._first.has_event_time or self._second.has_event_time):
+            raise errors.SpecInvalid(f"process(sort_by_event_time=True) of {uid!r} needs an event time")
+        late = (late_output1, late_output2)
+        return self._add(function, uid, output_schema, late, sort_by_event_time=sort_by_event_time)
+
+    def with_own_lateness(
+        self,
+        function: KeyedFunction,
+        uid: str,
+        output_schema: str,
+        late: tuple[OutputTag | None, OutputTag | None],
+    ) -> P:
+        """Run a function that judges by itself which rows are late, and so needs the event time of both streams."""
+        for which, each in (("left", self._first), ("right", self._second)):
+            if not each.has_event_time:
+                raise errors.SpecInvalid(
+                    f"interval_join of {uid!r}: the {which} stream has no event time; give keyed() one by "
+                    "event_time=…, or by withWatermark on its DataFrame"
+                )
+        return self._add(function, uid, output_schema, late, judges_lateness=True)
+
+    def _add(
+        self,
+        function: KeyedFunction,
+        uid: str,
+        output_schema: str,
+        late: tuple[OutputTag | None, OutputTag | None],
+        *,
+        sort_by_event_time: bool = False,
+        judges_lateness: bool = False,
+    ) -> P:
+        checks.check_uid(uid)
+        checks.check_function(function, uid, KeyedCoProcessFunction.inputs)
+        tags = [tag.tag_id for tag in late if tag is not None]
+        if len(set(tags)) < len(tags):
+            raise errors.SpecInvalid(
+                f"the outputs for late rows of {uid!r}: both have the tag {tags[0]!r}; give each its own, because the "
+                "rows of the two streams have different columns"
+            )
+        plans.schema_of(output_schema, f"process(output_schema=…) of {uid!r}")
+        self._graph.add(
+            graph.Operator(
+                uid=uid,
+                function=function,
+                keys=self._first.keys,
+                upstream=self._first.upstream,
+                source=self._first.source,
+                event_time=self._first.event_time,
+                output_schema=output_schema,
+                late_tag=late[0],
+                sort_by_event_time=sort_by_event_time,
+                second=self._second,
+                second_late_tag=late[1],
+                judges_lateness=judges_lateness,
+            )
+        )
+        return self._processed(self._graph, uid, None)
+
+
+def check_keys(declared: graph.Graph, first: graph.Input, second: graph.Input) -> None:
+    """Raise ``SpecInvalid`` unless the keys of both have the same types: equal values of different types have different
+    hashes in Spark, and would not meet."""
+    if len(first.keys) != len(second.keys):
+        raise errors.SpecInvalid(
+            f"connect(): the first stream is keyed by {list(first.keys)} and the second by {list(second.keys)}; key "
+            "both by equally many columns"
+        )
+    one = plans.stream_type(declared, first.upstream, first.source)
+    other = plans.stream_type(declared, second.upstream, second.source)
+    for name, its_pair in zip(first.keys, second.keys, strict=True):
+        kind, its_kind = one[name].dataType, other[its_pair].dataType
+        if kind != its_kind:
+            raise errors.SpecInvalid(
+                f"connect(): key column {name!r} of the first stream is {kind.simpleString()}, and {its_pair!r} of the "
+                f"second is {its_kind.simpleString()}; cast one of them, equal keys need equal types"
+            )
+
+
+@dataclass(frozen=True)
+class BroadcastStream:
+    """A stream whose rows every slot sees, and the broadcast states that they build."""
+
+    input: graph.Input
+    states: tuple[MapStateDescriptor, ...]
+
+
+@dataclass(frozen=True)
+class BroadcastConnectedStreams(Generic[P]):
+    """A keyed stream and a broadcast one; ``process`` puts an operator on them."""
+
+    _graph: graph.Graph
+    _keyed: graph.Input
+    _broadcast: BroadcastStream
+    _processed: Callable[[graph.Graph, str, str | None], P]
+    """Makes the operator's output."""
+
+    def process(
+        self,
+        function: KeyedFunction,
+        *,
+        uid: str,
+        output_schema: str,
+        late_output: OutputTag | None = None,
+        sort_by_event_time: bool = False,
+    ) -> P:
+        """Run ``function``, a ``KeyedBroadcastProcessFunction``.
+
+        Within an epoch the broadcast rows come first, in every slot in the same order: those of one partition of the
+        source as they were written, partition by partition. The keyed rows follow as they came, or in order of event
+        time. Late keyed rows go to ``late_output`` if there is one, else to the function. Late broadcast rows are
+        applied like others.
+        """
+        checks.check_uid(uid)
+        checks.check_function(function, uid, KeyedBroadcastProcessFunction.inputs)
+        if sort_by_event_time and not self._keyed.has_event_time:
+            raise errors.SpecInvalid(f"process(sort_by_event_time=True) of {uid!r} needs an event time")
+        plans.schema_of(output_schema, f"process(output_schema=…) of {uid!r}")
+        self._graph.add(
+            graph.Operator(
+                uid=uid,
+                function=function,
+                keys=self._keyed.keys,
+                upstream=self._keyed.upstream,
+                source=self._keyed.source,
+                event_time=self._keyed.event_time,
+                output_schema=output_schema,
+                late_tag=late_output,
+                sort_by_event_time=sort_by_event_time,
+                second=self._broadcast.input,
+                broadcast_states=self._broadcast.states,
+            )
+        )
+        return self._processed(self._graph, uid, None)
+
+
+def check_states(states: Sequence[object]) -> None:
+    """Raise ``SpecInvalid`` for what cannot describe the states of a broadcast stream."""
+    for state in states:
+        if not isinstance(state, MapStateDescriptor):
+            raise errors.SpecInvalid(
+                f"broadcast(…, {state!r}): broadcast state is a map; pass a MapStateDescriptor(name, key type, "
+                "value type)"
+            )
+    names = [state.name for state in states if isinstance(state, MapStateDescriptor)]
+    if not names or len(set(names)) < len(names):
+        raise errors.SpecInvalid(
+            f"broadcast(…) names the states {names}; give it at least one MapStateDescriptor, and each its own name"
+        )

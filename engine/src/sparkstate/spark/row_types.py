@@ -1,0 +1,61 @@
+"""The types under which rows of Spark are kept in state, and which of them can be summed or compared."""
+
+from __future__ import annotations
+
+from pyspark.sql import types as T
+
+from sparkstate import errors
+from sparkstate.serde.types import TypeInformation, Types
+
+_SCALARS = {
+    T.BooleanType: Types.BOOLEAN(),
+    T.ByteType: Types.BYTE(),
+    T.ShortType: Types.SHORT(),
+    T.IntegerType: Types.INT(),
+    T.LongType: Types.LONG(),
+    T.FloatType: Types.FLOAT(),
+    T.DoubleType: Types.DOUBLE(),
+    T.DecimalType: Types.BIG_DEC(),
+    T.StringType: Types.STRING(),
+    T.DateType: Types.SQL_DATE(),
+    T.TimestampType: Types.INSTANT(),
+    T.TimestampNTZType: Types.SQL_TIMESTAMP(),
+    T.BinaryType: Types.PRIMITIVE_ARRAY(Types.BYTE()),
+}
+_NUMBERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType, T.FloatType, T.DoubleType)
+_ORDERED = (*_NUMBERS, T.DecimalType, T.StringType, T.DateType, T.TimestampType, T.TimestampNTZType)
+
+
+def state_type(field: T.StructField, where: str) -> TypeInformation:
+    """The type of a column in state. ``where`` begins the error about one that has none."""
+    kind = field.dataType
+    if isinstance(kind, T.ArrayType):
+        return Types.OBJECT_ARRAY(state_type(T.StructField(field.name, kind.elementType), where))
+    found = _SCALARS.get(type(kind))
+    if found is None:
+        raise errors.SpecInvalid(
+            f"{where}: it keeps rows in state, and column {field.name!r} is {kind.simpleString()}; select the columns "
+            "that it needs before keyed(), or write a KeyedProcessFunction"
+        )
+    return found
+
+
+def is_number(kind: T.DataType) -> bool:
+    """Whether Arrow adds and compares such values by itself."""
+    return isinstance(kind, _NUMBERS)
+
+
+def check_rolling(how: str, field: T.StructField, where: str) -> None:
+    """Raise ``SpecInvalid`` for a column that cannot be summed (``how`` is ``sum``), or not be compared."""
+    kind = field.dataType
+    if how == "sum" and not isinstance(kind, (*_NUMBERS, T.DecimalType)):
+        raise errors.SpecInvalid(f"{where} is {kind.simpleString()}; a sum needs a column of numbers")
+    if not isinstance(kind, _ORDERED):
+        raise errors.SpecInvalid(
+            f"{where} is {kind.simpleString()}; {how} needs a column of numbers, strings, dates or timestamps"
+        )
+    if getattr(kind, "collation", "UTF8_BINARY") != "UTF8_BINARY":
+        raise errors.SpecInvalid(
+            f"{where} has the collation {getattr(kind, 'collation', '')}, whose order only Spark knows; use "
+            "collate(…, 'UTF8_BINARY')"
+        )

@@ -1,0 +1,145 @@
+"""The columns that tasks ship of each row, selected by Spark: every way in which an operator gets its inputs."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from support.spark import spark_session
+
+from sparkstate import KeyedCoProcessFunction, columns
+from sparkstate.spark import graph, shipping
+
+pytestmark = pytest.mark.spark
+GROUPS = [3, 70]
+"""A key group of each of two slots."""
+A = [(1.0, "x", 10), (-0.0, "y", 20)]
+B = [(0.0, 30), (2.0, None)]
+
+
+def declare() -> tuple[graph.Graph, DataFrame]:
+    """Two inputs with columns of their own, and their union as a query makes it."""
+    session = spark_session.get()
+    frames = [
+        session.createDataFrame(A, "k double, text string, at bigint"),
+        session.createDataFrame(B, "name double, at bigint"),
+    ]
+    declared = graph.Graph()
+    for frame in frames:
+        declared.add_sources([graph.Source(frame=frame, event_time="at")])
+    parts = [
+        source.frame.select(*shipping.of_source(declared, source)).withColumn(columns.SOURCE, F.lit(number))
+        for number, source in enumerate(declared.sources)
+    ]
+    return declared, reduce(DataFrame.union, parts)
+
+
+def operator(
+    first: tuple[str, int] = ("k", 0), second: graph.Input | None = None, upstream: Any = None
+) -> graph.Operator:
+    return graph.Operator(
+        uid="op",
+        function=KeyedCoProcessFunction(),
+        keys=(first[0],),
+        upstream=upstream,
+        source=first[1],
+        event_time=None if upstream else "at",
+        output_schema="k double, text string, at bigint",
+        second=second,
+    )
+
+
+OF_B = graph.Input(keys=("name",), upstream=None, event_time="at", source=1)
+
+
+def rows(frame: DataFrame, *names: str) -> list[tuple[Any, ...]]:
+    return sorted((tuple(row) for row in frame.select(*[f"`{name}`" for name in names]).collect()), key=str)
+
+
+def ship(declared: graph.Graph, made: graph.Operator) -> shipping.Shipping:
+    return shipping.Shipping(declared, made, 128, GROUPS)
+
+
+ALONE = (
+    columns.of_input(0, "text"),
+    columns.of_input(1, "name"),
+    columns.INPUT,
+    columns.SOURCE,
+    columns.TIMESTAMP,
+)
+
+
+def test_an_operator_with_one_of_two_inputs_gets_its_rows_alone() -> None:
+    declared, frame = declare()
+    shipped = ship(declared, operator()).of_epoch(frame)
+    assert rows(shipped, "text", columns.SOURCE, columns.TIMESTAMP) == [("x", 0, 10), ("y", 0, 20)]
+    of_b = ship(declared, operator(("name", 1))).of_epoch(frame)
+    assert rows(of_b, "name", columns.SOURCE) == [(0.0, 1), (2.0, 1)]
+
+
+def test_both_inputs_come_in_one_selection_with_equal_key_groups_for_equal_keys() -> None:
+    declared, frame = declare()
+    shipped = ship(declared, operator(second=OF_B)).of_epoch(frame)
+    assert rows(shipped, *ALONE) == sorted(
+        [("x", None, 0, 0, 10), ("y", None, 0, 0, 20), (None, 0.0, 1, 1, 30), (None, 2.0, 1, 1, None)],
+        key=str,
+    )
+    groups = {
+        (row[columns.INPUT], row[f"{columns.KEY_PREFIX}0"]): row[columns.KEY_GROUP]
+        for row in shipped.collect()
+    }
+    assert groups[0, 0.0] == groups[1, 0.0]
+    assert len(set(groups.values())) == 3
+
+
+def test_an_input_connected_with_itself_comes_twice() -> None:
+    session = spark_session.get()
+    frame = session.createDataFrame(A, "k double, text string, at bigint")
+    declared = graph.Graph()
+    declared.add_sources([graph.Source(frame=frame, event_time="at")])
+    again = graph.Input(keys=("k",), upstream=None, event_time=None)
+    shipped = ship(declared, operator(second=again)).of_epoch(frame)
+    assert rows(
+        shipped, columns.of_input(0, "text"), columns.of_input(1, "text"), columns.TIMESTAMP
+    ) == sorted([("x", None, 10), ("y", None, 20), (None, "x", None), (None, "y", None)], key=str)
+
+
+def test_rows_of_an_output_have_the_columns_of_those_of_a_source() -> None:
+    declared, frame = declare()
+    declared.add(operator())
+    made = operator(upstream=("op", None), second=OF_B)
+    output = spark_session.get().createDataFrame(A, "k double, text string, at bigint")
+    shipped = ship(declared, made)
+    of_output = shipped.of_outputs({0: output.withColumn(columns.TIMESTAMP, F.lit(5).cast("long"))})
+    of_source = shipped.of_epoch(frame)
+    assert [(f.name, f.dataType) for f in of_output.schema] == [
+        (f.name, f.dataType) for f in of_source.schema
+    ]
+    together = of_source.union(of_output)
+    assert rows(together, *ALONE) == sorted(
+        [("x", None, 0, None, 5), ("y", None, 0, None, 5), (None, 0.0, 1, 1, 30), (None, 2.0, 1, 1, None)],
+        key=str,
+    )
+
+
+def test_broadcast_rows_go_to_every_slot_with_one_order_and_keyed_rows_to_one() -> None:
+    declared, frame = declare()
+    rules = graph.Input(keys=(), upstream=None, event_time="at", source=1, is_broadcast=True)
+    shipped = ship(declared, operator(second=rules)).of_epoch(frame.repartition(3)).collect()
+    keyed = [row for row in shipped if row[columns.INPUT] == 0]
+    assert sorted(row[columns.of_input(0, "text")] for row in keyed) == ["x", "y"]
+    orders = {
+        group: {
+            row[columns.of_input(1, "name")]: row[columns.ORDER]
+            for row in shipped
+            if row[columns.INPUT] == 1 and row[columns.KEY_GROUP] == group
+        }
+        for group in GROUPS
+    }
+    assert set(orders[3]) == {0.0, 2.0}
+    assert orders[3] == orders[70]
+    assert len(set(orders[3].values())) == 2
+    assert len(shipped) == 2 + 2 * len(GROUPS)

@@ -1,0 +1,186 @@
+"""Jobs whose operators have two inputs: exactly once through kills, and through a savepoint into other slots."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import random
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sparkstate.control import documents
+from sparkstate.phases import ProcessPhase
+from sparkstate_tools.drivers import driving, totals
+
+pytestmark = pytest.mark.spark
+EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+
+
+@dataclass
+class Input:
+    """Files of orders and of payments. A payment comes up to two files before or after its order."""
+
+    folder: Path
+    rng: random.Random = field(default_factory=lambda: random.Random(5))
+    orders: list[tuple[str, int, int, int]] = field(default_factory=list)
+    paid: dict[int, str] = field(default_factory=dict)
+    payments: list[tuple[str, int, int]] = field(default_factory=list)
+    rates: list[tuple[str, int]] = field(default_factory=list)
+    files: int = 0
+    pending: dict[int, list[tuple[str, int, str]]] = field(default_factory=lambda: defaultdict(list))
+
+    def write(self, files: int, rows: int = 60) -> None:
+        for number in range(self.files, self.files + files):
+            made = [
+                (
+                    f"c{self.rng.randrange(20)}",
+                    number * rows + i,
+                    self.rng.randrange(10),
+                    number * 100 + self.rng.randrange(400),
+                )
+                for i in range(rows)
+            ]
+            self.orders += made
+            for customer, order, _, _ in made:
+                if self.rng.random() < 0.7:
+                    self.paid[order] = self.rng.choice(["card", "cash"])
+                    self.pending[number + self.rng.randrange(3)].append((customer, order, self.paid[order]))
+            totals_of = {
+                name: [row[i] for row in made] for i, name in enumerate(("customer", "id", "amount", "at"))
+            }
+            self._put("orders", number, pa.table(totals_of))
+            self._write_payments(number, self.pending.pop(number, []))
+            changes = [(self.rng.choice(["low", "high"]), number * 10 + i) for i in range(5)]
+            self.rates += changes
+            table = {"name": [name for name, _ in changes], "factor": [factor for _, factor in changes]}
+            self._put("rates", number, pa.table(table))
+        self.files += files
+
+    def close(self) -> None:
+        """The payments that are still to come."""
+        for number in sorted(self.pending):
+            self._write_payments(number, self.pending.pop(number))
+
+    def _write_payments(self, number: int, made: list[tuple[str, int, str]]) -> None:
+        moments = [number * 100 + self.rng.randrange(400) for _ in made]
+        self.payments += [(payer, order, at) for (payer, order, _), at in zip(made, moments, strict=True)]
+        times = [EPOCH + datetime.timedelta(milliseconds=at) for at in moments]
+        table = pa.table(
+            {
+                "payer": pa.array([row[0] for row in made], pa.string()),
+                "order_id": pa.array([row[1] for row in made], pa.int64()),
+                "method": pa.array([row[2] for row in made], pa.string()),
+                "paid": pa.array(times, pa.timestamp("us", "UTC")),
+            }
+        )
+        self._put("payments", number, table)
+
+    def _put(self, name: str, number: int, table: pa.Table) -> None:
+        folder = self.folder / name
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{number:05d}.parquet"
+        temporary = path.with_name(f".{path.name}")
+        pq.write_table(table, temporary)
+        changed = totals.changed_s(number)
+        os.utime(temporary, (changed, changed))
+        temporary.rename(path)
+
+    def expected(self) -> dict[str, Counter[tuple[Any, ...]]]:
+        """By sink, computed without anything of ours."""
+        spent: dict[str, int] = defaultdict(int)
+        first: dict[str, tuple[Any, ...]] = {}
+        running = []
+        for order in sorted(self.orders, key=lambda row: row[1]):
+            spent[order[0]] += order[2]
+            known = first.setdefault(order[0], order)
+            running.append((known[0], known[1], spent[order[0]], known[3]))
+        matched = [(c, i, a, self.paid[i]) for c, i, a, _ in self.orders if i in self.paid]
+        counts = Counter(row[0] for row in matched)
+        every = Counter(row[0] for row in self.orders)
+        histories: dict[str, str] = defaultdict(str)
+        for name, factor in self.rates:
+            histories[name] += f"{factor},"
+        told = ";".join(f"{name}:{history}" for name, history in sorted(histories.items()))
+        return {
+            "matched": Counter(matched),
+            "unpaid": Counter((c, i) for c, i, _, _ in self.orders if i not in self.paid),
+            "counted": Counter((c, counts[c], every[c]) for c in every),
+            "settled": Counter((i, "paid" if i in self.paid else "unpaid") for _, i, _, _ in self.orders),
+            "priced": Counter((customer, every[customer], told) for customer in every),
+            "joined": Counter(
+                (i, paid_for, max(at, paid_at))
+                for c, i, _, at in self.orders
+                for payer, paid_for, paid_at in self.payments
+                if c == payer and -20 <= paid_at - at < 40
+            ),
+            "large": Counter(row for row in self.orders if row[2] > 6),
+            "spent": Counter(running),
+        }
+
+
+def check(output: Path, expected: dict[str, Counter[tuple[Any, ...]]], *others: Path) -> None:
+    for name, wanted in expected.items():
+        rows = [row for folder in (output, *others) for row in totals.read(folder / name)]
+        got = Counter(tuple(row.values()) for row in rows)
+        assert got == wanted, (
+            f"{name}: missing {list((wanted - got).items())[:3]}, too many {list((got - wanted).items())[:3]}"
+        )
+
+
+KILLS = {
+    "hashmap": [
+        ("slot-0", ProcessPhase.FEED),
+        ("slot-0", ProcessPhase.FINISH),
+        ("slot-0", ProcessPhase.COMMIT),
+    ],
+    "rocksdb": [("worker", ProcessPhase.FEED), ("slot-1", ProcessPhase.FINISH)],
+}
+
+
+@pytest.mark.parametrize("backend", KILLS)
+def test_processes_that_are_killed_lose_and_repeat_nothing_of_both_inputs(
+    tmp_path: Path, backend: str
+) -> None:
+    given = Input(tmp_path / "in")
+    given.write(8)
+    given.close()
+    document = driving.manifest(tmp_path, "two_inputs.py", stateBackend={"type": backend})
+    with driving.Driver(tmp_path, document) as driver:
+        for process, phase in KILLS[backend]:
+            driver.kill_in(process, phase)
+        driver.kill_in("driver", ProcessPhase.CHECKPOINT_COMMIT)
+        assert driver.wait() != 0
+    with driving.Driver(tmp_path, document, attempt=2) as driver:
+        driver.finish()
+    check(tmp_path / "out", given.expected())
+
+
+def test_a_savepoint_goes_on_with_other_slots_and_the_other_backend(tmp_path: Path) -> None:
+    given = Input(tmp_path / "in")
+    given.write(4)
+    document = driving.manifest(tmp_path, "two_inputs.py", trigger={"processingTime": "100ms"})
+    with driving.Driver(tmp_path, document) as first, first.client() as client:
+        driving.wait_for(lambda: client.status().rows_total > 0, driving.PATIENCE_S, "rows", first.process)
+        client.trigger_savepoint(documents.SavepointRequest(trigger_id="half-way", stop=True))
+        first.finish()
+    saved = first.end()["savepoint"]["location"]
+    given.write(4)
+    given.close()
+    copy = driving.manifest(
+        tmp_path,
+        "two_inputs.py",
+        name="copy",
+        slots=3,
+        stateBackend={"type": "rocksdb"},
+        restoreFrom={"uri": saved},
+        params={"output": str(tmp_path / "copy")},
+    )
+    with driving.Driver(tmp_path / "second", copy) as second:
+        second.finish()
+    check(tmp_path / "out", given.expected(), tmp_path / "copy")

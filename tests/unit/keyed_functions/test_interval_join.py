@@ -1,0 +1,120 @@
+"""The interval join against a model that tries every pair, with random bounds, watermarks and restores."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sparkstate import OutputTag, ProcessJoinFunction, Types, errors
+from sparkstate.functions import MIN_WATERMARK
+from sparkstate.keyed_functions.interval_join import IntervalJoin, JoinSide
+from sparkstate.testing import KeyedCoProcessHarness
+
+LATE = OutputTag("left-late"), OutputTag("right-late")
+LEFT = Types.ROW_NAMED(["k", "id"], [Types.STRING(), Types.LONG()])
+RIGHT = Types.ROW_NAMED(["k", "name"], [Types.STRING(), Types.STRING()])
+ROWS = st.lists(st.tuples(st.integers(0, 1), st.sampled_from("ab"), st.integers(0, 25)), max_size=7)
+
+
+class Pairs(ProcessJoinFunction):
+    def process_element(self, left: Any, right: Any, ctx: Any) -> Any:
+        yield left.k, left.id, right.name, ctx.get_timestamp()
+
+
+def join(least: int, most: int, late: bool = True) -> IntervalJoin:
+    left_late, right_late = LATE if late else (None, None)
+    return IntervalJoin(
+        Pairs(),
+        JoinSide(row_type=LEFT, late=left_late, least=least, most=most),
+        JoinSide(row_type=RIGHT, late=right_late, least=-most, most=-least),
+    )
+
+
+def harness(function: IntervalJoin, backend: Any = "hashmap") -> KeyedCoProcessHarness:
+    return KeyedCoProcessHarness(function, key=lambda row: row.k, key_type=Types.STRING(), backend=backend)
+
+
+class Model:
+    """Every accepted row is tried with every row of the other side that is still kept."""
+
+    def __init__(self, least: int, most: int) -> None:
+        self.bounds = least, most
+        self.watermark = MIN_WATERMARK
+        self.kept: tuple[list[Any], list[Any]] = ([], [])
+        self.pairs: Counter[Any] = Counter()
+        self.late: Counter[Any] = Counter()
+
+    def push(self, rows: list[tuple[int, str, int, int]], watermark: int) -> None:
+        for side, key, time, number in sorted(rows, key=lambda row: row[0]):
+            if time < self.watermark:
+                self.late[(side, number)] += 1
+                continue
+            self.kept[side].append((key, time, number))
+            for other in self.kept[1 - side]:
+                left, right = ((key, time, number), other) if side == 0 else (other, (key, time, number))
+                if left[0] == right[0] and self.bounds[0] <= right[1] - left[1] <= self.bounds[1]:
+                    self.pairs[(left[0], left[2], str(right[2]), max(left[1], right[1]))] += 1
+        if watermark > self.watermark:
+            self.watermark = watermark
+            ends = max(self.bounds[1], 0), max(-self.bounds[0], 0)
+            for kept, end in zip(self.kept, ends, strict=True):
+                kept[:] = [row for row in kept if row[1] + end > watermark]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    bounds=st.tuples(st.integers(-9, 9), st.integers(0, 9)),
+    epochs=st.lists(st.tuples(ROWS, st.integers(0, 30)), min_size=1, max_size=6),
+    backend=st.sampled_from(["hashmap", "hashmap", "rocksdb"]),
+)
+def test_pairs_are_those_that_a_model_finds_and_nothing_is_kept_too_long(
+    bounds: tuple[int, int], epochs: list[Any], backend: str
+) -> None:
+    least, most = bounds[0], bounds[0] + bounds[1]
+    model = Model(least, most)
+    number = 0
+    with harness(join(least, most), backend) as driven:
+        for at, (rows, watermark) in enumerate(epochs):
+            numbered = [(side, key, time, number + i) for i, (side, key, time) in enumerate(rows)]
+            number += len(rows)
+            pushed = [
+                (side, {"k": key, "name": str(n)} if side else {"k": key, "id": n}, time)
+                for side, key, time, n in numbered
+            ]
+            driven.process_rows_of_both(pushed, watermark)
+            model.push(numbered, watermark)
+            if at == 1:
+                driven.restore(driven.snapshot())
+        assert Counter(stamped[1] for stamped in map(plain, driven.output())) == model.pairs
+        late = Counter((0, row.id) for row in driven.side_output(LATE[0]))
+        late += Counter((1, int(row.name)) for row in driven.side_output(LATE[1]))
+        assert late == model.late
+        for side, name in enumerate(("left_buffer", "right_buffer")):
+            kept = sum(len(rows) for key in "ab" for rows in (driven.state(name, key) or {}).values())
+            assert kept == len(model.kept[side])
+
+
+def plain(row: Any) -> tuple[int, Any]:
+    return row[3], tuple(row)
+
+
+def test_late_rows_without_an_output_are_dropped() -> None:
+    with harness(join(-5, 5, late=False)) as driven:
+        driven.process_watermark(10)
+        driven.process_element1({"k": "a", "id": 1}, 9)
+        driven.process_element2({"k": "a", "name": "x"}, 10)
+        assert driven.output() == []
+        assert driven.state("left_buffer", "a") in (None, {})
+        assert list(driven.state("right_buffer", "a")) == [10]
+
+
+def test_a_row_without_event_time_is_refused() -> None:
+    with (
+        harness(join(0, 1)) as driven,
+        pytest.raises(errors.UserCodeError, match=r"left stream .* no event time"),
+    ):
+        driven.process_element1({"k": "a", "id": 1})

@@ -1,0 +1,121 @@
+"""``sum``, ``min`` and ``max``, on batches and row by row, against a plain Python model of Flink's rolling values."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import math
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sparkstate import Types, errors
+from sparkstate.keyed_functions.rolling import How, Rolling, RollingBatches, RollingRows
+from sparkstate.testing import KeyedProcessHarness
+
+ROWS = st.lists(
+    st.tuples(st.sampled_from("abc"), st.one_of(st.none(), st.integers(-50, 50)), st.integers(0, 9)),
+    min_size=1,
+    max_size=12,
+)
+
+
+def rolling(how: How, kind: Any = None, others: bool = True) -> Rolling:
+    kind = kind or Types.LONG()
+    columns, types = ("k", "v", "tag"), (Types.STRING(), kind, Types.LONG())
+    if not others:
+        columns, types = columns[:2], types[:2]
+    return Rolling(how=how, field="v", columns=columns, keys=("k",), types=types)
+
+
+def harness(function: Any, backend: Any = "hashmap") -> KeyedProcessHarness:
+    return KeyedProcessHarness(function, key=lambda row: row.k, key_type=Types.STRING(), backend=backend)
+
+
+def model(how: How, rows: list[tuple[str, Any, Any]]) -> list[tuple[Any, ...]]:
+    """By Flink: the first row of the key, one field replaced."""
+    folds = {"sum": lambda a, b: a + b, "min": min, "max": max}
+    first: dict[str, list[Any]] = {}
+    result = []
+    for row in rows:
+        known = first.get(row[0])
+        if known is None:
+            first[row[0]] = list(row)
+        elif row[1] is not None:
+            known[1] = row[1] if known[1] is None else folds[how](known[1], row[1])
+        result.append(tuple(first[row[0]]))
+    return result
+
+
+@pytest.mark.parametrize("function", [RollingRows, RollingBatches])
+@pytest.mark.parametrize("how", ["sum", "min", "max"])
+@settings(max_examples=15, deadline=None)
+@given(pushes=st.lists(ROWS, min_size=1, max_size=4), backend=st.sampled_from(["hashmap", "rocksdb"]))
+def test_running_values_are_those_of_a_plain_model_however_rows_are_cut(
+    function: Any, how: How, pushes: list[list[Any]], backend: str
+) -> None:
+    with harness(function(rolling(how)), backend) as driven:
+        for number, rows in enumerate(pushes):
+            driven.process_elements([({"k": k, "v": v, "tag": tag}, None) for k, v, tag in rows])
+            if number == 1:
+                driven.restore(driven.snapshot())
+        assert sorted(map(tuple, driven.output()), key=str) == sorted(
+            model(how, [row for rows in pushes for row in rows]), key=str
+        )
+        by_key = [tuple(row) for row in driven.output() if row[0] == "a"]
+        assert by_key == [row for row in model(how, [r for p in pushes for r in p]) if row[0] == "a"]
+
+
+@pytest.mark.parametrize("how", ["sum", "min", "max"])
+def test_rows_go_on_from_the_state_of_batches(how: How) -> None:
+    with harness(RollingBatches(rolling(how))) as batches, harness(RollingRows(rolling(how))) as rows:
+        batches.process_elements([({"k": "a", "v": 5, "tag": 1}, None), ({"k": "a", "v": 3, "tag": 2}, None)])
+        rows.restore(batches.snapshot())
+        rows.process_element({"k": "a", "v": 4, "tag": 3})
+        assert [tuple(row) for row in rows.output()] == [("a", {"sum": 12, "min": 3, "max": 5}[how], 1)]
+
+
+def test_without_other_columns_there_is_one_state_a_key() -> None:
+    with harness(RollingBatches(rolling("sum", others=False))) as driven:
+        driven.process_element({"k": "a", "v": 5})
+        assert driven.state("value", "a") == 5
+        with pytest.raises(errors.StateError, match="no state 'first'"):
+            driven.state("first", "a")
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "least"),
+    [
+        (Types.STRING(), ["b", "a", "c"], "a"),
+        (
+            Types.BIG_DEC(),
+            [decimal.Decimal("2.50"), decimal.Decimal("-1"), decimal.Decimal(0)],
+            decimal.Decimal(-1),
+        ),
+        (Types.SQL_DATE(), [datetime.date(2026, 2, 1), datetime.date(2026, 1, 1)], datetime.date(2026, 1, 1)),
+    ],
+    ids=["text", "decimals", "dates"],
+)
+def test_whatever_has_an_order_has_a_least_value(kind: Any, values: list[Any], least: Any) -> None:
+    with harness(RollingRows(rolling("min", kind))) as driven:
+        driven.process_elements([({"k": "a", "v": value, "tag": 0}, None) for value in values])
+        assert driven.output()[-1][1] == least
+
+
+@pytest.mark.parametrize("function", [RollingRows, RollingBatches])
+def test_a_nan_is_no_least_value(function: Any) -> None:
+    with harness(function(rolling("min", Types.DOUBLE()))) as driven:
+        for value in (math.nan, 2.0, math.nan, 1.0):
+            driven.process_element({"k": "a", "v": value, "tag": 0})
+        found = [row[1] for row in driven.output()]
+        assert math.isnan(found[0])
+        assert found[1:] == [2.0, 2.0, 1.0]
+
+
+def test_a_sum_that_its_column_cannot_hold_fails_with_the_remedy() -> None:
+    function = RollingBatches(rolling("sum", Types.BYTE()))
+    with pytest.raises(errors.StateError, match=r"sum\('v'\) is too large .* int8 .* bigint"):
+        function._narrowed(pa.array([300]), pa.int8())
