@@ -111,6 +111,8 @@ class FoldedContents(Contents):
         self._state.clear()
 
     def merge(self, into: Any, others: Sequence[Any]) -> None:
+        if not others:
+            return
         found = []
         for namespace in (into, *others):
             self._state.set_current_namespace(namespace)
@@ -152,6 +154,8 @@ class ListedContents(Contents):
         self._state.clear()
 
     def merge(self, into: Any, others: Sequence[Any]) -> None:
+        if not others:
+            return
         moved: list[Any] = []
         for namespace in others:
             moved += self.values(namespace)

@@ -76,6 +76,7 @@ class ListStateHandle(StateHandle, api.ListState[Any]):
         self._remember(cell)
         cell.replaced = True
         cell.items = items
+        cell.stored = None  # perhaps long, and never asked for again; undoing the change reads it once more
         self._table.elements += len(items)
 
     def _remember(self, cell: ListCell) -> None:
