@@ -107,9 +107,10 @@ def check(
             assert sum(store.stats().rows for store in side._stores.values()) == 0
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
 @given(program=any_program(), epochs=EPOCHS, by=st.sampled_from(("process", "apply", "aggregate")))
 @example(Program("session", size=5), [([("a", 1, 0), ("a", 2, 10), ("a", 3, 5)], 8, 0, True)], "aggregate")
+@example(Program("tumbling", evictor=("count", 0, False)), [([("a", 1, 0)], None, 0, False)], "aggregate")
 def test_results_are_those_of_the_model(program: Program, epochs: Any, by: str) -> None:
     check(program, epochs, by)
 
