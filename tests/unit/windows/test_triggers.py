@@ -251,7 +251,8 @@ class Forgetful(windows.CountTrigger):
 def test_a_state_that_is_no_attribute_of_the_trigger_is_refused_with_the_remedy(drive):
     job = drive(TUMBLING, Forgetful(2))
     with pytest.raises(
-        errors.UserCodeError, match=r"Forgetful asks for the state 'secret'.*keep each descriptor in an attribute"
+        errors.UserCodeError,
+        match=r"Forgetful asks for the state 'secret', .*keep each descriptor in an attribute",
     ):
         job.add(1, 1)
 

@@ -59,8 +59,8 @@ class _Tumbling(FixedWindows):
     @classmethod
     def of(cls, size: durations.Duration, offset: durations.Duration | None = None) -> Self:
         """Windows of ``size``, one after another. They start at ``offset`` from the Unix epoch and at whole sizes from
-        there: ``of(Time.days(1), "8 hours")`` begins a day at 08:00 UTC. ``offset`` is shorter than ``size`` and may
-        be negative."""
+        there: ``of(Time.days(1), "8 hours")`` begins a day at 08:00 UTC. ``offset`` may be negative; it is shorter
+        than ``size``, without its sign."""
         name = cls.__name__
         length = durations.positive_ms(size, f"{name}.of(size=…)")
         return cls(length, length, _offset(name, offset, "size", length))
