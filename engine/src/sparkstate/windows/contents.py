@@ -134,7 +134,7 @@ class ListedContents(Contents):
     def add(self, namespace: Any, element: Any, timestamp: int | None) -> bool:
         state = self._state
         state.set_current_namespace(namespace)
-        was_empty = not cast("_Touched", state).holds_items()
+        was_empty = not cast("_ListState", state).holds_items()
         state.add(element)
         return was_empty
 
@@ -157,7 +157,7 @@ class ListedContents(Contents):
         self._state.add_all(moved)
 
 
-class _Touched(Protocol):
+class _ListState(Protocol):
     """The list state of an operator."""
 
     def holds_items(self) -> bool:

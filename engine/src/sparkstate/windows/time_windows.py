@@ -55,7 +55,7 @@ class FixedWindows(WindowAssigner):
         return f"{type(self).__name__}(size={self.size} ms, {slide}offset={self.offset} ms)"
 
 
-class _Tumbling(FixedWindows):
+class _TumblingWindows(FixedWindows):
     @classmethod
     def of(cls, size: durations.Duration, offset: durations.Duration | None = None) -> Self:
         """Windows of ``size``, one after another. They start at ``offset`` from the Unix epoch and at whole sizes from
@@ -70,7 +70,7 @@ class _Tumbling(FixedWindows):
         return [time_window(moment - (moment - self.offset) % size, size)]
 
 
-class _Sliding(FixedWindows):
+class _SlidingWindows(FixedWindows):
     @classmethod
     def of(
         cls,
@@ -96,28 +96,28 @@ def _offset(name: str, offset: durations.Duration | None, bound: str, bound_ms: 
     return found
 
 
-class TumblingEventTimeWindows(_Tumbling):
+class TumblingEventTimeWindows(_TumblingWindows):
     """Windows of one length, one after another, by the event time of the rows."""
 
     def is_event_time(self) -> bool:
         return True
 
 
-class TumblingProcessingTimeWindows(_Tumbling):
+class TumblingProcessingTimeWindows(_TumblingWindows):
     """Windows of one length, one after another, by wall time."""
 
     def is_event_time(self) -> bool:
         return False
 
 
-class SlidingEventTimeWindows(_Sliding):
+class SlidingEventTimeWindows(_SlidingWindows):
     """Windows of one length that overlap, by the event time of the rows."""
 
     def is_event_time(self) -> bool:
         return True
 
 
-class SlidingProcessingTimeWindows(_Sliding):
+class SlidingProcessingTimeWindows(_SlidingWindows):
     """Windows of one length that overlap, by wall time."""
 
     def is_event_time(self) -> bool:
