@@ -130,6 +130,13 @@ def test_reduce_folds_rows_and_gives_the_one_to_a_window_function(by: Any) -> No
             assert job.output() == [wanted]
 
 
+def test_a_fold_that_returns_nothing_is_refused_and_does_not_empty_the_window() -> None:
+    with harness(windows.over(TUMBLING).reduce(lambda a, b: None, value_type=ROW)) as job:
+        job.process_element(row(1), 1)
+        with pytest.raises(errors.UserCodeError, match="returned None, which would empty the window"):
+            job.process_element(row(2), 1)
+
+
 class Mean(AggregateFunction):
     def create_accumulator(self):
         return 0, 0

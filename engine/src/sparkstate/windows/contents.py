@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeAlias, cast
 
+from sparkstate import errors
 from sparkstate.functions import RuntimeContext
 from sparkstate.serde.typeinfo import TypeInformation
 from sparkstate.serde.types import Types
@@ -95,7 +96,13 @@ class FoldedContents(Contents):
         state, fold = self._state, self._fold
         state.set_current_namespace(namespace)
         folded = state.value()
-        state.update(fold.start(element) if folded is None else fold.add(folded, element))
+        made = fold.start(element) if folded is None else fold.add(folded, element)
+        if made is None:
+            raise errors.StateError(
+                "the function of reduce() or aggregate() returned None, which would empty the window; return the value "
+                "or the accumulator"
+            )
+        state.update(made)
         return folded is None
 
     def values(self, namespace: Any) -> list[Any]:
