@@ -283,6 +283,8 @@ class KeyedFunction:
     """The streams that it runs on."""
     undo_refusal: ClassVar[str] = ""
     """Why the changes of one record cannot be undone, as ``on_error="side-output"`` asks; empty: they can."""
+    judges_lateness: ClassVar[bool] = False
+    """Whether the function itself finds and counts late rows, as windows do: it is given every row then."""
 
     def finish(self) -> Iterable[Any] | None:
         """Called once when a bounded input has ended, and at a drain, after the last timer. Yields what is left to put

@@ -7,11 +7,11 @@ from typing import Generic, TypeVar
 
 from pyspark.sql import types as T
 
-from sparkstate import errors
+from sparkstate import durations, errors
 from sparkstate.functions import OutputTag
 from sparkstate.keyed_functions.interval_join import IntervalJoin, JoinSide, ProcessJoinFunction
 from sparkstate.serde.types import TypeInformation, Types
-from sparkstate.spark import durations, row_types
+from sparkstate.spark import row_types
 from sparkstate.spark.connected import ConnectedStreams
 
 P = TypeVar("P")

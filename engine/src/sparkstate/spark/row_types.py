@@ -5,7 +5,8 @@ from __future__ import annotations
 from pyspark.sql import types as T
 
 from sparkstate import errors
-from sparkstate.serde.types import TypeInformation, Types
+from sparkstate.serde.typeinfo import TypeInformation
+from sparkstate.serde.types import Types
 
 _SCALARS = {
     T.BooleanType: Types.BOOLEAN(),
@@ -22,6 +23,12 @@ _SCALARS = {
     T.TimestampNTZType: Types.SQL_TIMESTAMP(),
     T.BinaryType: Types.PRIMITIVE_ARRAY(Types.BYTE()),
 }
+_WIDE = {
+    **_SCALARS,
+    **dict.fromkeys((T.ByteType, T.ShortType, T.IntegerType), Types.LONG()),
+    T.FloatType: Types.DOUBLE(),
+}
+"""Types of rows that a function folds: the sum of two values has room in them."""
 _NUMBERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType, T.FloatType, T.DoubleType)
 _ORDERED = (*_NUMBERS, T.DecimalType, T.StringType, T.DateType, T.TimestampType, T.TimestampNTZType)
 
@@ -36,6 +43,26 @@ def state_type(field: T.StructField, where: str) -> TypeInformation:
         raise errors.SpecInvalid(
             f"{where}: it keeps rows in state, and column {field.name!r} is {kind.simpleString()}; select the columns "
             "that it needs before keyed(), or write a KeyedProcessFunction"
+        )
+    return found
+
+
+def row_type(struct: T.StructType, argument: str) -> TypeInformation:
+    """``ROW_NAMED`` of the columns. Raises ``SpecInvalid`` for a column whose values state cannot keep as the function
+    sees them; ``argument`` is what the author may give instead."""
+    return Types.ROW_NAMED(
+        struct.names, [_column_type(field.name, field.dataType, argument) for field in struct]
+    )
+
+
+def _column_type(name: str, kind: T.DataType, argument: str) -> TypeInformation:
+    if isinstance(kind, T.ArrayType):
+        return Types.OBJECT_ARRAY(_column_type(name, kind.elementType, argument))
+    found = _WIDE.get(type(kind))
+    if found is None:
+        raise errors.SpecInvalid(
+            f"{argument}: column {name!r} is {kind.simpleString()}, for which there is no type of its own; give the "
+            "type of a row, or select the column's parts before keyed()"
         )
     return found
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, overload
 
-from sparkstate import errors
+from sparkstate import durations, errors
 from sparkstate.functions import KeyedFunction, OutputTag
 from sparkstate.sinks.file_sink import FileSink
-from sparkstate.spark import checks, graph, plans
+from sparkstate.spark import checks, graph, plans, windowed
 from sparkstate.spark.connected import (
     BroadcastConnectedStreams,
     BroadcastStream,
@@ -17,11 +17,12 @@ from sparkstate.spark.connected import (
     check_keys,
     check_states,
 )
-from sparkstate.spark.durations import duration_ms
 from sparkstate.spark.interval_join import IntervalJoinedStreams
 from sparkstate.spark.keyed_methods import KeyedMethods
 from sparkstate.state.descriptors import MapStateDescriptor
 from sparkstate.state_backend import StateBackend, from_value
+from sparkstate.windows import count_windows, operation
+from sparkstate.windows.assigner import WindowAssigner
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -87,7 +88,7 @@ def _declare_input(
     frames: list[DataFrame] = list(df) if isinstance(df, (list, tuple)) else [df]
     if not frames:
         raise errors.SpecInvalid("sparkstate.keyed got an empty list of DataFrames")
-    idle = None if idle_timeout is None else duration_ms(idle_timeout, "keyed(idle_timeout=…)")
+    idle = None if idle_timeout is None else durations.duration_ms(idle_timeout, "keyed(idle_timeout=…)")
     sources = []
     for frame in frames:
         plans.check_source(frame)
@@ -125,7 +126,7 @@ def _event_time(frame: DataFrame, column: str | None, delay: str | int | None) -
         if column not in frame.columns:
             raise errors.SpecInvalid(f"keyed(event_time={column!r}): the DataFrame has {frame.columns}")
         plans.check_event_time(frame, column)
-        return column, duration_ms(delay if delay is not None else 0, "keyed(delay=…)")
+        return column, durations.duration_ms(delay if delay is not None else 0, "keyed(delay=…)")
     if delay is not None:
         raise errors.SpecInvalid(f"keyed(delay={delay!r}) needs event_time= as well")
     return plans.watermark_of(frame)
@@ -251,6 +252,26 @@ class KeyedStream(KeyedMethods["ProcessedStream"]):
         plans.schema_of(output_schema, f"process(output_schema=…) of {uid!r}")
         self._graph.add(operator)
         return ProcessedStream(self._graph, uid, None)
+
+    def window(self, assigner: WindowAssigner) -> windowed.WindowedStream[ProcessedStream]:
+        """Put the rows of each key into windows: ``window(TumblingEventTimeWindows.of(Time.minutes(5)))``."""
+        chosen = operation.over(assigner)
+        has_event_time = self._event_time is not None or (
+            self._upstream is not None and self._upstream[1] is None
+        )
+        windowed.check_event_time(chosen, has_event_time)
+        return windowed.WindowedStream(chosen, self._rows, self.process)
+
+    def count_window(self, size: int, slide: int = 0) -> windowed.WindowedStream[ProcessedStream]:
+        """Windows of ``size`` rows of a key, of which one starts every ``slide`` rows (default: every ``size``)."""
+        if slide == 0:
+            return self.window(count_windows.CountTumblingWindowAssigner.of(size))
+        return self.window(count_windows.CountSlidingWindowAssigner.of(size, slide))
+
+    def _rows(self) -> StructType:
+        if self._upstream is None:
+            return self._graph.sources[0].frame.schema
+        return plans.output_type(self._graph, *self._upstream)
 
 
 @dataclass(frozen=True)

@@ -130,12 +130,13 @@ class KeyedProcessHarness:
         ``watermark`` event time stands still, and no event-time timer fires.
         """
         overlays = self._begin()
+        judged = self._spec.judges_lateness
         kept: list[list[tuple[Any, Any, int | None]]] = [[] for _ in overlays]
         for element, timestamp in elements:
             row = Row.of(**element) if isinstance(element, dict) else element
             key = self._normal_key(self._key(row))
             subtask = self.subtask_of(key)
-            if timestamp is not None and MIN_WATERMARK < self._watermark >= timestamp:
+            if not judged and timestamp is not None and MIN_WATERMARK < self._watermark >= timestamp:
                 overlays[subtask].late_rows += 1
                 if self._spec.late_tag is not None:
                     self._subtasks.operators[subtask].put_side(overlays[subtask], self._spec.late_tag, [row])

@@ -53,6 +53,11 @@ class ListStateHandle(StateHandle, api.ListState[Any]):
         cell.items.append(item)
         self._table.elements += 1
 
+    def holds_items(self) -> bool:
+        """Whether this epoch added items that are still there. Reads no store."""
+        cell = self._entries.get(self._cursor.number)
+        return cell is not None and bool(cell.items)
+
     def add_all(self, values: Iterable[Any]) -> None:
         items = self._freeze_all(values)
         cell = self._cell()
@@ -71,6 +76,9 @@ class ListStateHandle(StateHandle, api.ListState[Any]):
         self._remember(cell)
         cell.replaced = True
         cell.items = items
+        # What was stored may be long, and is not asked for again; undoing the change reads it once more.
+        self._table.elements -= len(cell.stored or ())
+        cell.stored = None
         self._table.elements += len(items)
 
     def _remember(self, cell: ListCell) -> None:
