@@ -1,0 +1,286 @@
+"""The function behind ``.window(…).agg(…)``: an accumulator for each key and slice, merged when a window ends.
+
+A batch's rows are grouped by key and slice once; then each state is read and written once, for all pairs of a key and a
+slice together. The namespace of a pair is the start of its slice. A state counts the rows of each pair: a pair exists
+where it has a count.
+
+Timers. A key has one timer for the end of its next window. It is registered with the key's first row in a slice, and
+when it fires, with the window after it as long as a slice of that window is there. With lateness a slice has another
+timer, for the time when its last window is over; without it, that time is the end of the window. So after the last
+window nothing is left.
+
+A row of a window that has ended but is not over changes its slice, and the window is put out again, once for each batch
+that has such rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sparkstate import columns
+from sparkstate.aggregates.aggregate import Aggregate, Rows, numbers
+from sparkstate.aggregates.slices import FARTHEST_MS, Flags, Slices, Times
+from sparkstate.batches.functions import (
+    BatchContext,
+    BatchRuntimeContext,
+    BatchTimerService,
+    KeyedBatchFunction,
+    OnTimersContext,
+    RowError,
+)
+from sparkstate.batches.keys import BatchKeys
+from sparkstate.functions import Counter, OutputTag
+from sparkstate.serde.types import Types
+from sparkstate.state.descriptors import ValueStateDescriptor
+
+START, END = "window_start", "window_end"
+ROWS: Final = "rows"
+"""The state that counts the rows of each key and slice."""
+_AT_ONCE: Final = 1 << 20
+"""So many pairs of keys and slices are read together when windows end."""
+
+
+@dataclass(frozen=True)
+class Output:
+    """One column of the result: its name, the aggregate, and the column of its values (None: rows are counted)."""
+
+    name: str
+    kind: str
+    aggregate: Aggregate
+    column: str | None
+    type: pa.DataType | None = None
+    """Of the column."""
+
+
+class WindowAggregation(KeyedBatchFunction):
+    """Puts out a row for each key and window that has rows: key columns, ``window_start``, ``window_end``, results."""
+
+    def __init__(
+        self,
+        slices: Slices,
+        key_names: tuple[str, ...],
+        outputs: tuple[Output, ...],
+        late_tag: OutputTag | None = None,
+        late_columns: tuple[str, ...] = (),
+    ) -> None:
+        """``late_columns`` of rows that come too late go to ``late_tag``; without it they are counted and dropped."""
+        self._slices = slices
+        self._key_names = key_names
+        self._outputs = outputs
+        self._late_tag = late_tag
+        self._late_columns = late_columns
+
+    def open(self, ctx: BatchRuntimeContext) -> None:
+        self._rows = ctx.get_state(ValueStateDescriptor(ROWS, Types.LONG()))
+        self._states = [
+            [
+                ctx.get_state(ValueStateDescriptor(f"{each.name}.{each.kind}.{part.name}", part.type))
+                for part in each.aggregate.parts
+            ]
+            for each in self._outputs
+        ]
+        group = ctx.get_metrics_group()
+        self._late: Counter = group.counter("numLateRecordsDropped")
+        self._unstamped: Counter = group.counter("numRecordsWithoutTime")
+
+    # --- rows
+
+    def process_batch(self, batch: pa.RecordBatch, keys: BatchKeys, ctx: BatchContext) -> Iterator[Any]:
+        stamps, watermark = ctx.timestamps(), ctx.timer_service().current_watermark()
+        kept = stamps.is_valid().to_numpy(zero_copy_only=False)
+        self._unstamped.inc(int(len(kept) - np.count_nonzero(kept)))
+        times = stamps.fill_null(0).to_numpy()
+        _check_times(times, self._slices)
+        slices = self._slices.of(times)
+        kept &= self._slices.has_window(slices)
+        is_late = kept & self._slices.are_over(self._slices.last_ends(slices), watermark)
+        if is_late.any():
+            self._late.inc(int(np.count_nonzero(is_late)))
+            if self._late_tag is not None:
+                yield self._late_tag, batch.filter(pa.array(is_late)).select(list(self._late_columns))
+            kept &= ~is_late
+        if kept.any():
+            rows = _chosen_rows(batch, keys, times, slices, kept)
+            yield from self._take(rows, keys, ctx)
+
+    def _take(self, rows: _SlicedRows, keys: BatchKeys, ctx: BatchContext) -> Iterator[pa.RecordBatch]:
+        pairs = keys.select(rows.pair_keys)
+        before, was_there = numbers(self._rows.get(pairs, namespaces=rows.pair_slices), np.int64)
+        added = np.bincount(rows.pairs, minlength=len(before))
+        self._rows.update(pairs, before + added, namespaces=rows.pair_slices)
+        for output, states in zip(self._outputs, self._states, strict=True):
+            if states:
+                values = rows.batch.column(output.column).cast(output.type)
+                folded = output.aggregate.fold(
+                    [state.get(pairs, namespaces=rows.pair_slices) for state in states],
+                    Rows(rows.pairs, len(before), values, rows.times),
+                )
+                for state, array in zip(states, folded, strict=True):
+                    state.update(pairs, array, namespaces=rows.pair_slices)
+        self._register(pairs, rows.pair_slices, ~was_there, ctx)
+        yield from self._again(rows, keys, ctx)
+
+    def _register(self, pairs: BatchKeys, slices: Times, is_new: Flags, ctx: BatchContext) -> None:
+        """Timers of slices that are new."""
+        if not is_new.any():
+            return
+        chosen = np.flatnonzero(is_new)
+        some, slices, service = pairs.select(chosen), slices[chosen], ctx.timer_service()
+        last = self._slices.last_ends(slices)
+        ends = self._slices.next_ends(np.maximum(slices + self._slices.width, _following(service)))
+        service.register_event_time_timers(some, ends - 1, ends <= last)
+        if self._slices.lateness:
+            service.register_event_time_timers(some, last - 1 + self._slices.lateness)
+
+    def _again(self, rows: _SlicedRows, keys: BatchKeys, ctx: BatchContext) -> Iterator[pa.RecordBatch]:
+        """Windows that have ended and got rows all the same."""
+        following = _following(ctx.timer_service())
+        least = self._slices.next_ends(
+            np.maximum(rows.pair_slices + self._slices.width, following - self._slices.lateness)
+        )
+        most = np.minimum(self._slices.last_ends(rows.pair_slices), following - 1)
+        found = []
+        first = int(least.min())
+        while len(places := np.flatnonzero(least <= most)):
+            # By time, then by key: one number stands for a window of a key.
+            found.append((least[places] - first) // self._slices.slide * len(keys) + rows.pair_keys[places])
+            least = least + self._slices.slide
+        windows = np.unique(np.concatenate(found)) if found else np.empty(0, np.int64)
+        for part in self._parts(len(windows)):
+            order, places = np.divmod(windows[part], len(keys))
+            fired, _ = self._fire(keys.select(places), first + order * self._slices.slide)
+            yield from fired
+
+    # --- windows
+
+    def on_timers(self, timestamps: pa.Array, keys: BatchKeys, ctx: OnTimersContext) -> Iterator[Any]:
+        ends = timestamps.to_numpy() + 1
+        for part in self._parts(len(ends)):
+            places = np.arange(len(ends))[part]
+            yield from self._end(keys.select(places), ends[places], ctx)
+
+    def _end(self, keys: BatchKeys, ends: Times, ctx: OnTimersContext) -> Iterator[pa.RecordBatch]:
+        places = np.flatnonzero(self._slices.are_ends(ends))
+        if len(places):
+            ending = keys.select(places)
+            fired, present = self._fire(ending, ends[places])
+            yield from fired
+            has_more = present[:, self._slices.per_slide :].any(axis=1)
+            following = ends[places] + (self._slices.slide - 1)
+            ctx.timer_service().register_event_time_timers(ending, following, has_more)
+        over = ends - self._slices.lateness
+        self._forget(keys, over, np.flatnonzero(self._slices.are_ends(over)))
+
+    def _fire(self, keys: BatchKeys, ends: Times) -> tuple[list[pa.RecordBatch], Flags]:
+        """The rows of windows, one for each key that has any in its window; and which slices are there, one row for
+        each window."""
+        spaces = self._slices.of_windows(ends)
+        repeated = np.repeat(np.arange(len(ends)), spaces.shape[1])
+        pairs = keys.select(repeated)
+        counts, found = numbers(self._rows.get(pairs, namespaces=spaces.reshape(-1)), np.int64)
+        present = found.reshape(spaces.shape)
+        some = np.flatnonzero(present.any(axis=1))
+        if not len(some):
+            return [], present
+        rows = counts.reshape(spaces.shape).sum(axis=1)[some]
+        chosen = np.flatnonzero(found)
+        codes = (np.cumsum(present.any(axis=1)) - 1)[repeated[chosen]]
+        pairs, slices = pairs.select(chosen), spaces.reshape(-1)[chosen]
+        results = [
+            output.aggregate.result(
+                output.aggregate.merge(
+                    [state.get(pairs, namespaces=slices) for state in states], codes, len(some)
+                ),
+                rows,
+            )
+            for output, states in zip(self._outputs, self._states, strict=True)
+        ]
+        return [self._frame(keys.values.take(pa.array(some)), ends[some], results)], present
+
+    def _frame(self, keys: pa.Array, ends: Times, results: list[pa.Array]) -> pa.RecordBatch:
+        each = keys.flatten() if len(self._key_names) > 1 else [keys]
+        bounds = [_timestamps(ends - self._slices.size), _timestamps(ends)]
+        names = [*self._key_names, START, END, *(output.name for output in self._outputs), columns.TIMESTAMP]
+        return pa.RecordBatch.from_arrays([*each, *bounds, *results, pa.array(ends - 1)], names=names)
+
+    def _forget(self, keys: BatchKeys, ends: Times, places: npt.NDArray[np.int64]) -> None:
+        """Clear the slices whose last windows end there."""
+        if not len(places):
+            return
+        slices = self._slices.of_windows(ends[places])[:, : self._slices.per_slide]
+        pairs = keys.select(np.repeat(places, slices.shape[1]))
+        is_there = self._rows.get(pairs, namespaces=slices.reshape(-1)).is_valid()
+        chosen = np.flatnonzero(is_there.to_numpy(zero_copy_only=False))
+        pairs, spaces = pairs.select(chosen), slices.reshape(-1)[chosen]
+        for state in (self._rows, *(state for states in self._states for state in states)):
+            state.clear(pairs, namespaces=spaces)
+
+    def _parts(self, windows: int) -> Iterator[slice]:
+        """So many windows at once that their slices fit in memory."""
+        step = max(1, _AT_ONCE // self._slices.per_window)
+        return (slice(start, start + step) for start in range(0, windows, step))
+
+
+@dataclass(frozen=True)
+class _SlicedRows:
+    """Rows grouped by pairs of a key and a slice."""
+
+    batch: pa.RecordBatch
+    times: Times
+    pairs: npt.NDArray[np.int64]
+    """For each row the number of its pair."""
+    pair_keys: npt.NDArray[np.int64]
+    pair_slices: Times
+
+
+def _chosen_rows(
+    batch: pa.RecordBatch, keys: BatchKeys, times: Times, slices: Times, kept: Flags
+) -> _SlicedRows:
+    codes: Any = keys.codes
+    if not kept.all():
+        batch, codes = batch.filter(pa.array(kept)), codes[kept]
+        times, slices = times[kept], slices[kept]
+    starts, numbers_of = _distinct(slices)
+    pairs = pa.array(codes.astype(np.int64) * len(starts) + numbers_of).dictionary_encode()
+    distinct = pairs.dictionary.to_numpy()
+    return _SlicedRows(
+        batch,
+        times,
+        pairs.indices.to_numpy().astype(np.int64),
+        distinct // len(starts),
+        starts[distinct % len(starts)],
+    )
+
+
+def _distinct(slices: Times) -> tuple[Times, Any]:
+    """The slices that there are, and for each row the number of its own."""
+    if (slices == slices[0]).all():
+        return slices[:1], 0
+    encoded = pa.array(slices).dictionary_encode()
+    return encoded.dictionary.to_numpy(), encoded.indices.to_numpy()
+
+
+def _following(service: BatchTimerService) -> int:
+    """The least end of a window that has not ended."""
+    watermark = service.current_watermark()
+    return max(-2 * FARTHEST_MS, min(watermark, 2 * FARTHEST_MS)) + 2
+
+
+def _timestamps(times: Times) -> pa.Array:
+    return pa.array(times * 1000, pa.timestamp("us", "UTC"))
+
+
+def _check_times(times: Times, slices: Slices) -> None:
+    limit = FARTHEST_MS - slices.size - slices.lateness
+    wrong = np.flatnonzero(np.abs(times) > limit)
+    if len(wrong):
+        row = int(wrong[0])
+        raise RowError(
+            row, f"its event time is {times[row]} ms; windows take times from -{limit} to {limit} ms since 1970"
+        )
