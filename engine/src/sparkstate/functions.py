@@ -280,6 +280,8 @@ class KeyedFunction:
 
     undo_refusal: ClassVar[str] = ""
     """Why the changes of one record cannot be undone, as ``on_error="side-output"`` asks; empty: they can."""
+    judges_lateness: ClassVar[bool] = False
+    """Whether the function itself finds and counts late rows, as windows do: it is given every row then."""
 
 
 class KeyedProcessFunction(KeyedFunction):

@@ -37,7 +37,8 @@ class KeyedSpec:
     error_tag: str = "errors"
     """Side output of rejected rows: the row's columns and ``error``, a string."""
     late_tag: str | None = None
-    """Side output of rows whose event time is not after the watermark of the epoch before; None: they are processed."""
+    """Side output of rows whose event time is not after the watermark of the epoch before; None: they are processed.
+    Where the function judges lateness, it sends there the rows that it finds late."""
     sort_by_event_time: bool = False
     """Process the rows of an epoch in order of event time (rows without one first), instead of as they came."""
     emit_timestamps: bool = False
@@ -49,6 +50,11 @@ class KeyedSpec:
         """As the contract says."""
         return 0
 
+    @property
+    def judges_lateness(self) -> bool:
+        """Whether the function finds late rows, so that all rows are given to it."""
+        return False
+
 
 @dataclass(frozen=True, kw_only=True)
 class OperatorSpec(KeyedSpec):
@@ -56,12 +62,20 @@ class OperatorSpec(KeyedSpec):
 
     function: KeyedProcessFunction
 
+    @property
+    def judges_lateness(self) -> bool:
+        return self.function.judges_lateness
+
 
 @dataclass(frozen=True, kw_only=True)
 class BatchOperatorSpec(KeyedSpec):
     """An operator whose function is called with batches."""
 
     function: KeyedBatchFunction
+
+    @property
+    def judges_lateness(self) -> bool:
+        return self.function.judges_lateness
 
     @property
     def rows_at_once(self) -> int:

@@ -7,33 +7,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from sparkstate import errors
+from sparkstate import durations, errors
 from sparkstate.functions import KeyedFunction, OutputTag
 from sparkstate.operators import kinds
 from sparkstate.sinks.file_sink import FileSink
-from sparkstate.spark import graph, plans
+from sparkstate.spark import graph, plans, windowed
 from sparkstate.state_backend import StateBackend, from_value
+from sparkstate.windows import count_windows, operation
+from sparkstate.windows.assigner import WindowAssigner
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
 _UID = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
-_DELAY = re.compile(r"\s*(\d+)\s*(ms|milliseconds?|s|sec|seconds?|m|min|minutes?|h|hours?|d|days?)\s*")
-_UNIT_MS = {"ms": 1, "mi": 60_000, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-
-
-def duration_ms(text: str | int, what: str) -> int:
-    """``"2 hours"``, ``"500 ms"`` or a number of milliseconds."""
-    if isinstance(text, int):
-        return text
-    match = _DELAY.fullmatch(text)
-    if match is None:
-        raise errors.SpecInvalid(
-            f"{what} is {text!r}; write a duration such as '2 hours', '30 seconds' or '500 ms'"
-        )
-    unit = match[2]
-    key = "ms" if unit.startswith(("ms", "milli")) else unit[0]
-    return int(match[1]) * _UNIT_MS[key]
 
 
 def keyed(
@@ -64,7 +51,7 @@ def keyed(
     frames: list[DataFrame] = list(df) if isinstance(df, (list, tuple)) else [df]
     if not frames:
         raise errors.SpecInvalid("sparkstate.keyed got an empty list of DataFrames")
-    idle = None if idle_timeout is None else duration_ms(idle_timeout, "keyed(idle_timeout=…)")
+    idle = None if idle_timeout is None else durations.duration_ms(idle_timeout, "keyed(idle_timeout=…)")
     sources = []
     for frame in frames:
         plans.check_source(frame)
@@ -103,7 +90,7 @@ def _event_time(frame: DataFrame, column: str | None, delay: str | int | None) -
         if column not in frame.columns:
             raise errors.SpecInvalid(f"keyed(event_time={column!r}): the DataFrame has {frame.columns}")
         plans.check_event_time(frame, column)
-        return column, duration_ms(delay if delay is not None else 0, "keyed(delay=…)")
+        return column, durations.duration_ms(delay if delay is not None else 0, "keyed(delay=…)")
     if delay is not None:
         raise errors.SpecInvalid(f"keyed(delay={delay!r}) needs event_time= as well")
     return plans.watermark_of(frame)
@@ -201,6 +188,26 @@ class KeyedStream:
         plans.schema_of(output_schema, f"process(output_schema=…) of {uid!r}")
         self._graph.add(operator)
         return ProcessedStream(self._graph, uid, None)
+
+    def window(self, assigner: WindowAssigner) -> windowed.WindowedStream[ProcessedStream]:
+        """Put the rows of each key into windows: ``window(TumblingEventTimeWindows.of(Time.minutes(5)))``."""
+        chosen = operation.over(assigner)
+        has_event_time = self._event_time is not None or (
+            self._upstream is not None and self._upstream[1] is None
+        )
+        windowed.check_event_time(chosen, has_event_time)
+        return windowed.WindowedStream(chosen, self._rows, self.process)
+
+    def count_window(self, size: int, slide: int = 0) -> windowed.WindowedStream[ProcessedStream]:
+        """Windows of ``size`` rows of a key, of which one starts every ``slide`` rows (default: every ``size``)."""
+        if slide == 0:
+            return self.window(count_windows.CountTumblingWindowAssigner.of(size))
+        return self.window(count_windows.CountSlidingWindowAssigner.of(size, slide))
+
+    def _rows(self) -> StructType:
+        if self._upstream is None:
+            return self._graph.sources[0].frame.schema
+        return plans.output_type(self._graph, *self._upstream)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,8 @@ from sparkstate.state.folding import AggregateFunction, ReduceFunction
 
 RESERVED_PREFIX = "_timer_state/"
 """Names of the engine's own tables."""
+WINDOW_PREFIX = "_window/"
+"""Names of the engine's own states in a window operator."""
 NAME_LENGTH_MAX = 255
 
 
@@ -25,10 +27,11 @@ class StateDescriptor:
             raise errors.StateError(
                 f"{name!r} cannot be the name of a state; give a string of 1 to {NAME_LENGTH_MAX} characters"
             )
-        if name.startswith(RESERVED_PREFIX):
-            raise errors.StateError(
-                f"state name {name!r}: names that start with {RESERVED_PREFIX!r} are reserved"
-            )
+        for reserved in (RESERVED_PREFIX, WINDOW_PREFIX):
+            if name.startswith(reserved):
+                raise errors.StateError(
+                    f"state name {name!r}: names that start with {reserved!r} are reserved"
+                )
         _require_type(name, type_info)
         self.name = name
         self.type_info = type_info

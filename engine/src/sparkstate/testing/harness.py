@@ -118,10 +118,11 @@ class KeyedProcessHarness:
         ``watermark`` event time stands still, and no event-time timer fires.
         """
         overlay = self._begin()
+        judged = self._spec.judges_lateness
         kept: list[tuple[Any, int | None]] = []
         for element, timestamp in elements:
             row = Row.of(**element) if isinstance(element, dict) else element
-            if timestamp is not None and MIN_WATERMARK < self._watermark >= timestamp:
+            if not judged and timestamp is not None and MIN_WATERMARK < self._watermark >= timestamp:
                 overlay.late_rows += 1
                 if self._spec.late_tag is not None:
                     self._operator.put_side(overlay, self._spec.late_tag, [row])

@@ -53,7 +53,11 @@ class Intake:
 
     def _take_late_rows(self, overlay: Overlay, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Count rows that are not after the watermark, and send them to the late output if there is one."""
-        if self._spec.event_time_column is None or overlay.watermark == MIN_WATERMARK:
+        if (
+            self._spec.judges_lateness
+            or self._spec.event_time_column is None
+            or overlay.watermark == MIN_WATERMARK
+        ):
             return batch
         is_late = pc.fill_null(
             pc.less_equal(batch.column(self._spec.event_time_column), overlay.watermark), False

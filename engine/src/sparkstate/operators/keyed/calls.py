@@ -52,6 +52,8 @@ class Calls:
         cursor = self.cursor
         cursor.keys, cursor.kgs = overlay.known.keys, overlay.known.kgs
         cursor.journal = [] if self.spec.on_error == "side-output" else None
+        cursor.stamps = [] if self.spec.emit_timestamps else None
+        cursor.late_rows = 0
         cursor.service.bind(overlay, watermark)
         for handle, table in zip(self.tables.handles, overlay.tables, strict=True):
             handle.bind(table)
@@ -65,6 +67,8 @@ class Calls:
             emitted = self._loop_with_care(overlay, records, yielded)
         else:
             self._loop(overlay, records, yielded)
+        overlay.late_rows += self.cursor.late_rows
+        self.cursor.late_rows = 0
         self.outputs.put(overlay, yielded, emitted)
 
     def _loop(
@@ -108,15 +112,26 @@ class Calls:
                 cursor.journal.clear()
             if cursor.namespaced:
                 cursor.reset_namespaces()
-            emitted.extend([cursor.stamp] * (len(yielded) - before))
+            emitted.extend(self.stamps(cursor.stamp, len(yielded) - before))
         self.reject(overlay, rejected)
         return emitted if self.spec.emit_timestamps else None
+
+    def stamps(self, usual: int | None, count: int) -> list[int | None]:
+        """The event times of the last ``count`` rows that were yielded: the function's own, or the usual one."""
+        own = self.cursor.stamps
+        if not own:
+            return [usual] * count
+        given = own[:count]
+        own.clear()
+        return given
 
     # --- what the user's code raises
 
     def undo_record(self, yielded: list[Any], length: int) -> None:
         """Put back all that the current record or timer changed or put out."""
         del yielded[length:]
+        if self.cursor.stamps:
+            self.cursor.stamps.clear()
         if self.cursor.journal is not None:
             undo(self.cursor.journal)
 

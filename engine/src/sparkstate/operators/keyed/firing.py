@@ -85,7 +85,7 @@ class _Firing:
         if cursor.namespaced:
             cursor.reset_namespaces()
         stamp = timestamp if self._domain is TimeDomain.EVENT_TIME else None
-        self._emitted.extend([stamp] * (len(self._yielded) - before))
+        self._emitted.extend(calls.stamps(stamp, len(self._yielded) - before))
 
     def _describe(self, timer: TimerKey) -> str:
         domain = "event-time" if self._domain is TimeDomain.EVENT_TIME else "processing-time"

@@ -53,6 +53,11 @@ class ListStateHandle(StateHandle, api.ListState[Any]):
         cell.items.append(item)
         self._table.elements += 1
 
+    def holds_items(self) -> bool:
+        """Whether this epoch added items that are still there. Reads no store."""
+        cell = self._entries.get(self._cursor.number)
+        return cell is not None and bool(cell.items)
+
     def add_all(self, values: Iterable[Any]) -> None:
         items = self._freeze_all(values)
         cell = self._cell()

@@ -34,10 +34,12 @@ class Cursor(OnTimerContext):
         "journal",
         "keys",
         "kgs",
+        "late_rows",
         "namespaced",
         "number",
         "service",
         "stamp",
+        "stamps",
         "timer_namespace",
     )
 
@@ -55,6 +57,10 @@ class Cursor(OnTimerContext):
         self.service = BoundTimerService(self)
         self.domain = TimeDomain.EVENT_TIME
         self.timer_namespace: Any = None
+        self.late_rows = 0
+        """Rows that the function found late, since they were counted last."""
+        self.stamps: list[int | None] | None = None
+        """Where timestamps are put out: those of the yielded rows, if the function gives them itself."""
 
     def unbind(self) -> None:
         """There is no key: to ask for it, or to set a timer, is refused."""

@@ -1,0 +1,205 @@
+"""The contents of a window in state: all of its rows, or the one value that they are folded into.
+
+Contents are a state of the operator in the namespace of their window. Nothing of them is in the operator's memory, so
+they spill and are stored like any state. A folded value is a value state: reading it tells whether the window was
+there before, and merging needs accumulators as they are, which an aggregating state does not give.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, cast
+
+from sparkstate.functions import RuntimeContext
+from sparkstate.serde.typeinfo import TypeInformation
+from sparkstate.serde.types import Types
+from sparkstate.state import api, descriptors
+from sparkstate.state.folding import AggregateFunction, ReduceFunction
+from sparkstate.windows import states
+from sparkstate.windows.evictors import TimestampedValue
+
+NAME: Final = "contents"
+
+
+class Contents(ABC):
+    """The contents of the windows of the current key. One object serves all keys."""
+
+    @abstractmethod
+    def open(self, runtime: RuntimeContext) -> None:
+        """Ask for the state."""
+
+    @abstractmethod
+    def add(self, namespace: Any, element: Any, timestamp: int | None) -> bool:
+        """Add a row. Answers whether the window was empty, or may have been: what goes with a window's first row is
+        then done (once more)."""
+
+    @abstractmethod
+    def values(self, namespace: Any) -> list[Any]:
+        """The values that the window's function is given; empty if the window is."""
+
+    @abstractmethod
+    def clear(self, namespace: Any) -> None:
+        """Forget the contents."""
+
+    @abstractmethod
+    def merge(self, into: Any, others: Sequence[Any]) -> None:
+        """Move the contents of the namespaces ``others`` to those of ``into``."""
+
+
+@dataclass(frozen=True)
+class Fold:
+    """How values become one. Functions instead of methods: two of them are called for every row."""
+
+    start: Callable[[Any], Any]
+    """What the first value becomes."""
+    add: Callable[[Any, Any], Any]
+    """What a further value (the second argument) becomes, together with those before."""
+    merge: Callable[[Any, Any], Any]
+    """What two folded values become."""
+    result: Callable[[Any], Any]
+    """The value that the window's function is given."""
+
+
+def reducing(function: ReduceFunction | Callable[[Any, Any], Any]) -> Fold:
+    """By a reduce function."""
+    reduce = function.reduce if isinstance(function, ReduceFunction) else function
+    return Fold(start=_same, add=reduce, merge=reduce, result=_same)
+
+
+def aggregating(function: AggregateFunction) -> Fold:
+    """By an aggregate function."""
+    add, create = function.add, function.create_accumulator
+    return Fold(
+        start=lambda value: add(value, create()),
+        add=lambda folded, value: add(value, folded),
+        merge=function.merge,
+        result=function.get_result,
+    )
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+class FoldedContents(Contents):
+    """One value per window."""
+
+    def __init__(self, fold: Fold, value_type: TypeInformation) -> None:
+        self._fold = fold
+        self._descriptor = states.own(descriptors.ValueStateDescriptor(NAME, value_type))
+        self._state: api.ValueState[Any]
+
+    def open(self, runtime: RuntimeContext) -> None:
+        self._state = runtime.get_state(self._descriptor)
+
+    def add(self, namespace: Any, element: Any, timestamp: int | None) -> bool:
+        state, fold = self._state, self._fold
+        state.set_current_namespace(namespace)
+        folded = state.value()
+        state.update(fold.start(element) if folded is None else fold.add(folded, element))
+        return folded is None
+
+    def values(self, namespace: Any) -> list[Any]:
+        self._state.set_current_namespace(namespace)
+        folded = self._state.value()
+        return [] if folded is None else [self._fold.result(folded)]
+
+    def clear(self, namespace: Any) -> None:
+        self._state.set_current_namespace(namespace)
+        self._state.clear()
+
+    def merge(self, into: Any, others: Sequence[Any]) -> None:
+        found = []
+        for namespace in (into, *others):
+            self._state.set_current_namespace(namespace)
+            folded = self._state.value()
+            if folded is not None:
+                found.append(folded)
+            self._state.clear()
+        if found:
+            merged, *rest = found
+            for folded in rest:
+                merged = self._fold.merge(merged, folded)
+            self._state.set_current_namespace(into)
+            self._state.update(merged)
+
+
+class ListedContents(Contents):
+    """All rows of a window."""
+
+    def __init__(self, element_type: TypeInformation) -> None:
+        self._descriptor = states.own(descriptors.ListStateDescriptor(NAME, element_type))
+        self._state: api.ListState[Any]
+
+    def open(self, runtime: RuntimeContext) -> None:
+        self._state = runtime.get_list_state(self._descriptor)
+
+    def add(self, namespace: Any, element: Any, timestamp: int | None) -> bool:
+        state = self._state
+        state.set_current_namespace(namespace)
+        was_empty = not cast("_Touched", state).holds_items()
+        state.add(element)
+        return was_empty
+
+    def values(self, namespace: Any) -> list[Any]:
+        self._state.set_current_namespace(namespace)
+        return list(self._state.get())
+
+    def clear(self, namespace: Any) -> None:
+        self._state.set_current_namespace(namespace)
+        self._state.clear()
+
+    def merge(self, into: Any, others: Sequence[Any]) -> None:
+        moved: list[Any] = []
+        for namespace in others:
+            moved += self.values(namespace)
+            self.clear(namespace)
+        self._state.set_current_namespace(into)
+        self._state.add_all(moved)
+
+
+class _Touched(Protocol):
+    """The list state of an operator."""
+
+    def holds_items(self) -> bool:
+        """Whether this epoch added items that are still there. Reads no store."""
+
+
+class TimestampedContents(ListedContents):
+    """All rows of a window with their event times, for an evictor. ``to_values`` makes of the rows that are left what
+    the window's function is given."""
+
+    def __init__(
+        self, element_type: TypeInformation, to_values: Callable[[Iterable[Any]], list[Any]]
+    ) -> None:
+        super().__init__(Types.ROW([element_type, Types.LONG()]))
+        self._to_values = to_values
+
+    def add(self, namespace: Any, element: Any, timestamp: int | None) -> bool:
+        return super().add(namespace, (element, timestamp), timestamp)
+
+    def timestamped(self, namespace: Any) -> list[TimestampedValue[Any]]:
+        """The rows, for the evictor to remove some."""
+        return [TimestampedValue(*pair) for pair in super().values(namespace)]
+
+    def values_of(self, elements: Iterable[TimestampedValue[Any]]) -> list[Any]:
+        """The values that the window's function is given, of the rows that are left."""
+        return self._to_values(element.value for element in elements)
+
+    def replace(self, namespace: Any, elements: Sequence[TimestampedValue[Any]]) -> None:
+        """These are the contents."""
+        self._state.set_current_namespace(namespace)
+        self._state.update(elements)
+
+
+def folded(fold: Fold, values: Iterable[Any]) -> list[Any]:
+    """The one value that these become; none, if there are none."""
+    rest = iter(values)
+    for first in rest:
+        found = fold.start(first)
+        for value in rest:
+            found = fold.add(found, value)
+        return [fold.result(found)]
+    return []

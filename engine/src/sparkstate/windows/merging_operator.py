@@ -1,0 +1,115 @@
+"""The window operator for windows that merge: sessions, and those of an author's ``MergingWindowAssigner``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from sparkstate import errors
+from sparkstate.functions import Context, OutputTag, RuntimeContext
+from sparkstate.windows import contexts
+from sparkstate.windows.assigner import MergingWindowAssigner
+from sparkstate.windows.contents import Contents
+from sparkstate.windows.emission import Emission
+from sparkstate.windows.evictors import Evictor
+from sparkstate.windows.merging import MergingWindows
+from sparkstate.windows.trigger import Trigger
+from sparkstate.windows.window import TimeWindow
+from sparkstate.windows.window_operator import WindowOperator
+
+
+class MergingWindowOperator(WindowOperator):
+    """Windows that merge."""
+
+    def __init__(
+        self,
+        assigner: MergingWindowAssigner,
+        trigger: Trigger,
+        contents: Contents,
+        emission: Emission,
+        *,
+        evictor: Evictor | None = None,
+        lateness_ms: int = 0,
+        late_tag: OutputTag | None = None,
+    ) -> None:
+        super().__init__(
+            assigner,
+            trigger,
+            contents,
+            emission,
+            evictor=evictor,
+            lateness_ms=lateness_ms,
+            late_tag=late_tag,
+        )
+        self._windows = MergingWindows(assigner)
+
+    def open(self, ctx: RuntimeContext) -> None:
+        super().open(ctx)
+        self._windows.open(ctx)
+
+    def _merges(self) -> bool:
+        return True
+
+    def process_element(self, value: Any, ctx: Context) -> Iterable[Any] | None:
+        timers = self._bind(ctx)
+        host = contexts.host_of(ctx)
+        timestamp, watermark = host.timestamp(), timers.current_watermark()
+        rows: list[Any] = []
+        is_skipped = True
+        windows = self._windows
+        windows.load()
+        for assigned in self.assigner.assign_windows(value, timestamp, self._assigner_scope):
+            if not isinstance(assigned, TimeWindow):
+                raise errors.StateError(
+                    f"{self.assigner!r} assigned {assigned!r}; windows that merge must be TimeWindow objects"
+                )
+            window, is_new = windows.add(assigned, self._merge)
+            last = window.max_timestamp()
+            if self._in_event_time and last + self.lateness_ms <= watermark:
+                windows.retire(window)
+                continue
+            is_skipped = False
+            contents = windows.namespace(window)
+            is_first = self._contents.add(contents, value, timestamp) or is_new
+            if is_first or not self._only_at_end or last <= watermark:
+                rows += self._after_adding(value, timestamp, window, contents, is_first, host)
+        windows.save()
+        return self._late(value, timestamp, watermark, host) if is_skipped else rows
+
+    def _merge(
+        self, result: TimeWindow, gone: Sequence[TimeWindow], contents: Any, moved: Sequence[Any]
+    ) -> None:
+        """Windows have become one: so do their triggers, their timers and their contents."""
+        self._check_end(result)
+        scope = self._trigger_scope
+        scope.namespace, scope.merged = result, gone
+        self.trigger.on_merge(result, scope)
+        for window in gone:
+            scope.namespace = window
+            self.trigger.clear(window, scope)
+            self._delete_end(window, scope)
+        self._contents.merge(contents, moved)
+
+    def _check_end(self, result: TimeWindow) -> None:
+        scope = self._assigner_scope
+        now = scope.get_current_watermark() if self._in_event_time else scope.get_current_processing_time()
+        if self.end_of(result) <= now:
+            raise errors.StateError(
+                f"{self.assigner!r} merged windows into {result!r}, which has ended before {now}; merge_windows must "
+                "return a window that covers those it merges"
+            )
+
+    def _on_timer(
+        self, timestamp: int, window: Any, by_event_time: bool, host: contexts.Host
+    ) -> list[Any] | None:
+        windows = self._windows
+        windows.load()
+        if window not in windows:
+            return None  # a timer that the trigger did not delete when the window was merged
+        contents = windows.namespace(window)
+        rows = self._fired_by(timestamp, window, contents, by_event_time, host)
+        if self._has_ended(timestamp, window, by_event_time):
+            self._forget(window, contents)
+            windows.retire(window)
+        windows.save()
+        return rows

@@ -1,0 +1,234 @@
+"""The window operator: a keyed function that puts rows into windows and asks the trigger when a window fires.
+
+Theory. A row's windows come from the assigner. Each window has contents in the state of its key, the state and the
+timers of its trigger, and a timer for its end: ``allowed_lateness`` after its last moment, when nothing may come for it
+any more and everything of it is forgotten. A row is late if all of its windows have ended.
+
+All of it is keyed state in the namespace of the window, so attributes hold nothing that depends on rows. What is done
+for the first row of a window only (its timers) goes by the contents: while they are there, so are the timers. This does
+not hold for an author's trigger, which may delete a timer that is the window's end as well.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+from sparkstate.functions import (
+    MAX_WATERMARK,
+    Context,
+    KeyedProcessFunction,
+    OnTimerContext,
+    OutputTag,
+    RuntimeContext,
+    TimeDomain,
+    TimerService,
+)
+from sparkstate.windows import contexts, states
+from sparkstate.windows import window as window_module
+from sparkstate.windows.assigner import WindowAssigner
+from sparkstate.windows.contents import Contents, TimestampedContents
+from sparkstate.windows.emission import Emission
+from sparkstate.windows.evictors import Evictor
+from sparkstate.windows.time_triggers import EventTimeTrigger
+from sparkstate.windows.trigger import Trigger, TriggerResult
+
+
+class WindowOperator(KeyedProcessFunction):
+    """The common part of operators whose windows stay as they are and of those whose windows merge."""
+
+    judges_lateness: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        assigner: WindowAssigner,
+        trigger: Trigger,
+        contents: Contents,
+        emission: Emission,
+        *,
+        evictor: Evictor | None = None,
+        lateness_ms: int = 0,
+        late_tag: OutputTag | None = None,
+    ) -> None:
+        self.assigner = assigner
+        self.trigger = trigger
+        self.evictor = evictor
+        self.lateness_ms = lateness_ms
+        self.late_tag = late_tag
+        self._contents = contents
+        self._emission = emission
+        self._in_event_time = assigner.is_event_time()
+        self._only_at_end = type(trigger) is EventTimeTrigger
+        """Until the watermark reaches a window's end, only its first row concerns the trigger."""
+        self._keeps_timers = type(trigger).__module__.startswith("sparkstate.") and not _has_nested(trigger)
+
+    # --- life
+
+    def open(self, ctx: RuntimeContext) -> None:
+        self._emission.open(ctx, self._merges())
+        self._contents.open(ctx)
+        states.DeclaredStates(ctx, self.assigner)
+        self._assigner_scope = contexts.AssignerScope(ctx)
+        self._trigger_scope = contexts.TriggerScope(ctx, self.trigger)
+        self._evictor_scope = contexts.EvictorScope()
+        self._timers: TimerService | None = None
+
+    def close(self) -> None:
+        self._emission.close()
+
+    @abstractmethod
+    def _merges(self) -> bool:
+        """Whether windows may merge."""
+
+    def _bind(self, ctx: Context) -> TimerService:
+        timers = ctx.timer_service()
+        if timers is not self._timers:
+            self._timers = timers
+            for scope in (self._assigner_scope, self._trigger_scope, self._evictor_scope):
+                scope.timers = timers
+            self._emission.bind(timers)
+        return timers
+
+    # --- rows
+
+    @abstractmethod
+    def process_element(self, value: Any, ctx: Context) -> Iterable[Any] | None: ...
+
+    def _after_adding(
+        self,
+        value: Any,
+        timestamp: int | None,
+        window: Any,
+        contents: Any,
+        is_first: bool,
+        host: contexts.Host,
+    ) -> list[Any]:
+        """A row was added to the window whose contents are in the namespace ``contents``: what is put out now."""
+        scope = self._trigger_scope
+        scope.namespace = window_module.namespace_of(window)
+        result = self.trigger.on_element(value, timestamp, window, scope)
+        rows = self._act(result, window, contents, host)
+        if is_first or not self._keeps_timers:
+            self._register_end(window, scope)
+        return rows
+
+    def _act(self, result: TriggerResult, window: Any, contents: Any, host: contexts.Host) -> list[Any]:
+        """Do what the trigger said."""
+        rows: list[Any] = []
+        if result is TriggerResult.CONTINUE:
+            return rows
+        if result.is_fire():
+            rows = self._fire(window, contents, host)
+        if result.is_purge():
+            self._contents.clear(contents)
+        return rows
+
+    def _fire(self, window: Any, contents: Any, host: contexts.Host) -> list[Any]:
+        """The rows that the window puts out."""
+        if self.evictor is not None:
+            rows = self._fire_evicting(self.evictor, window, contents, host)
+        else:
+            values = self._contents.values(contents)
+            rows = self._rows(window, values, host) if values else []
+        if host.stamps is not None:
+            host.stamps.extend([contexts.stamp_of(window, host)] * len(rows))
+        return rows
+
+    def _fire_evicting(self, evictor: Evictor, window: Any, contents: Any, host: contexts.Host) -> list[Any]:
+        kept = self._contents
+        assert isinstance(kept, TimestampedContents)
+        elements = kept.timestamped(contents)
+        if not elements:
+            return []
+        evictor.evict_before(elements, len(elements), window, self._evictor_scope)
+        values = kept.values_of(elements)
+        rows = self._rows(window, values, host)
+        evictor.evict_after(elements, len(elements), window, self._evictor_scope)
+        kept.replace(contents, elements)
+        return rows
+
+    def _rows(self, window: Any, values: list[Any], host: contexts.Host) -> list[Any]:
+        namespace = window_module.namespace_of(window)
+        return list(self._emission.rows(host.get_current_key(), window, namespace, values) or ())
+
+    def _late(self, value: Any, timestamp: int | None, watermark: int, host: contexts.Host) -> list[Any]:
+        """A row that is in no window: what is put out for it, if it is late."""
+        if not self._in_event_time or timestamp is None or timestamp + self.lateness_ms > watermark:
+            return []
+        host.late_rows += 1
+        if self.late_tag is None:
+            return []
+        if host.stamps is not None:
+            host.stamps.append(timestamp)
+        return [(self.late_tag, value)]
+
+    # --- the end of a window
+
+    def end_of(self, window: Any) -> int:
+        """When everything of the window is forgotten; ``MAX_WATERMARK``: never."""
+        last: int = window.max_timestamp()
+        return min(last + self.lateness_ms, MAX_WATERMARK) if self._in_event_time else last
+
+    def _register_end(self, window: Any, scope: contexts.TriggerScope) -> None:
+        end = self.end_of(window)
+        if end == MAX_WATERMARK:
+            return
+        if self._in_event_time:
+            scope.register_event_time_timer(end)
+        else:
+            scope.register_processing_time_timer(end)
+
+    def _delete_end(self, window: Any, scope: contexts.TriggerScope) -> None:
+        end = self.end_of(window)
+        if self._in_event_time:
+            scope.delete_event_time_timer(end)
+        else:
+            scope.delete_processing_time_timer(end)
+
+    def _forget(self, window: Any, contents: Any) -> None:
+        """Everything of the window, its timers included."""
+        self._contents.clear(contents)
+        scope = self._trigger_scope
+        scope.namespace = window_module.namespace_of(window)
+        self.trigger.clear(window, scope)
+        self._emission.end(window, scope.namespace)
+
+    # --- timers
+
+    def on_timer(self, timestamp: int, ctx: OnTimerContext) -> Iterable[Any] | None:
+        self._bind(ctx)
+        namespace = ctx.namespace()
+        window = window_module.window_of(namespace)
+        return self._on_timer(
+            timestamp, window, ctx.time_domain() is TimeDomain.EVENT_TIME, contexts.host_of(ctx)
+        )
+
+    @abstractmethod
+    def _on_timer(
+        self, timestamp: int, window: Any, by_event_time: bool, host: contexts.Host
+    ) -> list[Any] | None:
+        """A timer of this window is due."""
+
+    def _fired_by(
+        self, timestamp: int, window: Any, contents: Any, by_event_time: bool, host: contexts.Host
+    ) -> list[Any]:
+        """What is put out because a timer of the window is due; afterwards the window may have ended."""
+        scope = self._trigger_scope
+        scope.namespace = window_module.namespace_of(window)
+        if by_event_time:
+            result = self.trigger.on_event_time(timestamp, window, scope)
+        else:
+            result = self.trigger.on_processing_time(timestamp, window, scope)
+        return self._act(result, window, contents, host)
+
+    def _has_ended(self, timestamp: int, window: Any, by_event_time: bool) -> bool:
+        return by_event_time is self._in_event_time and timestamp == self.end_of(window)
+
+
+def _has_nested(trigger: Trigger) -> bool:
+    """Whether an author's trigger is inside a trigger of ours."""
+    nested = getattr(trigger, "nested_trigger", None)
+    if nested is None:
+        return False
+    return not type(nested).__module__.startswith("sparkstate.") or _has_nested(nested)
