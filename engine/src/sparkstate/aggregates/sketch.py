@@ -49,7 +49,8 @@ def hashes(values: pa.Array) -> Hashes:
     encoded = values.dictionary_encode()
     each = [_bytes_of(value) for value in encoded.dictionary.to_pylist()]
     found = [int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little") for data in each]
-    return np.array(found, np.uint64)[encoded.indices.to_numpy()]
+    by_value: Hashes = np.array(found, np.uint64)
+    return by_value.take(encoded.indices.to_numpy())
 
 
 def _bytes_of(value: object) -> bytes:
@@ -58,10 +59,11 @@ def _bytes_of(value: object) -> bytes:
 
 def _mixed(numbers: Hashes) -> Hashes:
     """Each bit of the result depends on all bits of the number (splitmix64)."""
-    mixed = numbers + _STEP
+    mixed: Hashes = numbers + _STEP
     mixed = (mixed ^ (mixed >> np.uint64(30))) * _FIRST
     mixed = (mixed ^ (mixed >> np.uint64(27))) * _SECOND
-    return mixed ^ (mixed >> np.uint64(31))
+    mixed ^= mixed >> np.uint64(31)
+    return mixed
 
 
 def contents(found: Hashes, bits: int) -> tuple[npt.NDArray[np.int64], Registers]:
@@ -106,7 +108,7 @@ def estimates(registers: Registers) -> npt.NDArray[np.int64]:
     for content in range(longest, 0, -1):
         total = (total + counts[:, content]) / 2
     total += size * _sigma(counts[:, 0] / size)
-    found = size / (2 * math.log(2)) * size / total
+    found: npt.NDArray[np.float64] = size / (2 * math.log(2)) * size / total
     return np.rint(found).astype(np.int64)
 
 

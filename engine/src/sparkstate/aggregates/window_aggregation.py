@@ -35,7 +35,7 @@ from sparkstate.batches.functions import (
     RowError,
 )
 from sparkstate.batches.keys import BatchKeys
-from sparkstate.functions import Counter, OutputTag
+from sparkstate.functions import OutputTag
 from sparkstate.serde.types import Types
 from sparkstate.state.descriptors import ValueStateDescriptor
 
@@ -61,6 +61,8 @@ class Output:
 class WindowAggregation(KeyedBatchFunction):
     """Puts out a row for each key and window that has rows: key columns, ``window_start``, ``window_end``, results."""
 
+    judges_lateness = True
+
     def __init__(
         self,
         slices: Slices,
@@ -85,23 +87,17 @@ class WindowAggregation(KeyedBatchFunction):
             ]
             for each in self._outputs
         ]
-        group = ctx.get_metrics_group()
-        self._late: Counter = group.counter("numLateRecordsDropped")
-        self._unstamped: Counter = group.counter("numRecordsWithoutTime")
 
     # --- rows
 
     def process_batch(self, batch: pa.RecordBatch, keys: BatchKeys, ctx: BatchContext) -> Iterator[Any]:
         stamps, watermark = ctx.timestamps(), ctx.timer_service().current_watermark()
-        kept = stamps.is_valid().to_numpy(zero_copy_only=False)
-        self._unstamped.inc(int(len(kept) - np.count_nonzero(kept)))
-        times = stamps.fill_null(0).to_numpy()
-        _check_times(times, self._slices)
+        times = _times(stamps, self._slices)
         slices = self._slices.of(times)
-        kept &= self._slices.has_window(slices)
+        kept = self._slices.has_window(slices)
         is_late = kept & self._slices.are_over(self._slices.last_ends(slices), watermark)
         if is_late.any():
-            self._late.inc(int(np.count_nonzero(is_late)))
+            ctx.count_late_rows(int(np.count_nonzero(is_late)))
             if self._late_tag is not None:
                 yield self._late_tag, batch.filter(pa.array(is_late)).select(list(self._late_columns))
             kept &= ~is_late
@@ -276,7 +272,14 @@ def _timestamps(times: Times) -> pa.Array:
     return pa.array(times * 1000, pa.timestamp("us", "UTC"))
 
 
-def _check_times(times: Times, slices: Slices) -> None:
+def _times(stamps: pa.Array, slices: Slices) -> Times:
+    if stamps.null_count:
+        raise RowError(
+            int(np.flatnonzero(stamps.is_null().to_numpy(zero_copy_only=False))[0]),
+            "a row without event time has no place in a window; fill the event-time column, or filter such rows out "
+            "before keyed()",
+        )
+    times: Times = stamps.to_numpy()
     limit = FARTHEST_MS - slices.size - slices.lateness
     wrong = np.flatnonzero(np.abs(times) > limit)
     if len(wrong):
@@ -284,3 +287,4 @@ def _check_times(times: Times, slices: Slices) -> None:
         raise RowError(
             row, f"its event time is {times[row]} ms; windows take times from -{limit} to {limit} ms since 1970"
         )
+    return times

@@ -118,6 +118,11 @@ class BatchContext(ABC):
         an ``event_time`` column; rows that are yielded without have no event time there."""
 
 
+    @abstractmethod
+    def count_late_rows(self, count: int) -> None:
+        """Count rows that came too late. For a function that judges lateness itself."""
+
+
 class OnTimersContext(BatchContext):
     """Given to ``on_timers``; ``timestamps()`` are those of the timers."""
 

@@ -121,7 +121,10 @@ def _selected(declared: graph.Graph, operator: graph.Operator, max_parallelism: 
     struct = plans.input_type(declared, operator)
     keys = [plans.canonical_key(name, struct[name].dataType) for name in operator.keys]
     group = plans.key_group(keys, max_parallelism).alias(columns.KEY_GROUP)
-    selected = [F.col(f"`{name}`") for name in struct.names]
+    parts = declared.sources[0].parts if operator.upstream is None else ()
+    wanted = struct.names if operator.shipped is None else dict.fromkeys((*operator.shipped, *parts))
+    selected = [F.col(f"`{name}`") for name in wanted]
+    selected += [F.expr(sql).alias(name) for name, sql in operator.computed]
     hidden = hidden_keys(operator, struct)
     selected += [
         key.alias(name) for key, name in zip(keys, hidden, strict=True) if name.startswith(columns.KEY_PREFIX)

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from sparkstate import durations, errors
+from sparkstate.aggregates.window_aggregation import WindowAggregation
 from sparkstate.functions import KeyedFunction, OutputTag
 from sparkstate.operators import kinds
 from sparkstate.sinks.file_sink import FileSink
-from sparkstate.spark import graph, plans, windowed
+from sparkstate.spark import graph, plans, window_aggregates, windowed
 from sparkstate.state_backend import StateBackend, from_value
 from sparkstate.windows import count_windows, operation
 from sparkstate.windows.assigner import WindowAssigner
+from sparkstate.windows.operation import WindowOperation
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
 
 _UID = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
@@ -116,6 +118,14 @@ def _with_parts_of_kafka(sources: list[graph.Source]) -> list[graph.Source]:
     return [replace(source, may_be_skewed=plans.reads_kafka(source.frame)) for source in sources]
 
 
+def _check_uid(uid: str, what: str) -> None:
+    if not isinstance(uid, str) or not _UID.fullmatch(uid):
+        raise errors.SpecInvalid(
+            f"{what}(uid={uid!r}): use 1 to 63 letters, digits, '-', '_' and '.', starting and ending with a letter or "
+            "digit"
+        )
+
+
 def _key_columns(keys: str | Sequence[str], columns: Sequence[str]) -> tuple[str, ...]:
     names = (keys,) if isinstance(keys, str) else tuple(keys)
     if not names:
@@ -157,11 +167,7 @@ class KeyedStream:
         watermark go to ``late_output`` if there is one, else to the function, as in Flink. ``sort_by_event_time``
         hands every key its rows of an epoch in order of event time.
         """
-        if not _UID.fullmatch(uid):
-            raise errors.SpecInvalid(
-                f"process(uid={uid!r}): use 1 to 63 letters, digits, '-', '_' and '.', starting and ending with a "
-                "letter or digit"
-            )
+        _check_uid(uid, "process")
         if not kinds.knows(function):
             raise errors.SpecInvalid(
                 f"process({function!r}) of {uid!r} is not a {kinds.named()} object"
@@ -196,13 +202,45 @@ class KeyedStream:
             self._upstream is not None and self._upstream[1] is None
         )
         windowed.check_event_time(chosen, has_event_time)
-        return windowed.WindowedStream(chosen, self._rows, self.process)
+        return windowed.WindowedStream(chosen, self._rows, self.process, self._aggregate)
 
     def count_window(self, size: int, slide: int = 0) -> windowed.WindowedStream[ProcessedStream]:
         """Windows of ``size`` rows of a key, of which one starts every ``slide`` rows (default: every ``size``)."""
         if slide == 0:
             return self.window(count_windows.CountTumblingWindowAssigner.of(size))
         return self.window(count_windows.CountSlidingWindowAssigner.of(size, slide))
+
+    def _aggregate(
+        self,
+        operation: WindowOperation,
+        exprs: Sequence[Column | Mapping[str, str]],
+        uid: str,
+    ) -> ProcessedStream:
+        """``window(…).agg(…)``."""
+        _check_uid(uid, "agg")
+        slices = windowed.slices_of(operation, uid)
+        frame = self._graph.sources[0].frame
+        if self._upstream is not None:
+            frame = frame.sparkSession.createDataFrame([], self._rows())
+        found = window_aggregates.read(frame, self._keys, exprs, uid)
+        names = tuple(self._rows().names)
+        inputs = {output.column for output in found.outputs} | {*self._keys}
+        shipped = names if operation.late_tag else tuple(name for name in names if name in inputs)
+        function = WindowAggregation(slices, self._keys, found.outputs, operation.late_tag, names)
+        self._graph.add(
+            graph.Operator(
+                uid=uid,
+                function=function,
+                keys=self._keys,
+                upstream=self._upstream,
+                event_time=self._event_time,
+                output_schema=plans.ddl_of(found.result),
+                late_tag=operation.late_tag,
+                shipped=shipped,
+                computed=tuple((each.name, each.sql) for each in found.computed),
+            )
+        )
+        return ProcessedStream(self._graph, uid, None)
 
     def _rows(self) -> StructType:
         if self._upstream is None:

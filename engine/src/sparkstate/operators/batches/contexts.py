@@ -138,6 +138,7 @@ class Context(functions.OnTimersContext):
     """The context that both calls are given."""
 
     def __init__(self, binding: Binding) -> None:
+        self._binding = binding
         self._service = BoundBatchTimerService(binding)
         self.stamps: pa.Array = pa.nulls(0, pa.int64())
         self.domain = TimeDomain.EVENT_TIME
@@ -158,6 +159,9 @@ class Context(functions.OnTimersContext):
             )
         names = [name for name in batch.schema.names if name != columns.TIMESTAMP]
         return batch.select(names).append_column(columns.TIMESTAMP, stamps)
+
+    def count_late_rows(self, count: int) -> None:
+        self._binding.overlay.late_rows += count
 
     def time_domain(self) -> TimeDomain:
         return self.domain
