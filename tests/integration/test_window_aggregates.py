@@ -25,7 +25,13 @@ from sparkstate.windows import (
 )
 from sparkstate_tools.drivers import driving, totals, window_rows
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
+
+
+@pytest.fixture(scope="module")
+def spark() -> Any:
+    """Columns can only be made beside a session."""
+    return spark_session.get()
 
 
 def spark_windows(folder: Path, keys: list[str], size: str, slide: str) -> list[dict[str, Any]]:
@@ -82,3 +88,125 @@ def test_a_killed_job_gives_what_sparks_windows_give(
         driver.finish()
     found = totals.read(tmp_path / "out")
     check_same(found, spark_windows(tmp_path / "in", keys, size, slide), keys)
+
+
+# --- what is declared, without running it
+
+
+def windowed(tmp_path: Path, assigner: Any = None, keys: Any = "k", **choices: Any) -> Any:
+    spark = spark_session.get()
+    rows = spark.readStream.schema(window_rows.DDL + ", odd struct<a: int, b: string>, `a b` int, list array<int>")
+    rows = rows.option("maxFilesPerTrigger", 1).parquet(str(tmp_path)).withWatermark("at", "1 second")
+    stream = sparkstate.keyed(rows, keys).window(assigner or TumblingEventTimeWindows.of("1 minute"))
+    for name, value in choices.items():
+        stream = getattr(stream, name)(value)
+    return stream
+
+
+def declared(tmp_path: Path, *exprs: Any, uid: str = "sums", **choices: Any) -> Any:
+    """The spec of the operator in a slot."""
+
+    def job() -> None:
+        windowed(tmp_path, **choices).agg(*exprs, uid=uid).sink(lambda frame, epoch: None)
+
+    return planning.operator_specs(graph.declare(job))[0]
+
+
+def test_the_output_has_keys_bounds_and_sparks_names_and_types(tmp_path: Path) -> None:
+    spec = declared(
+        tmp_path, F.sum("d"), F.count("*"), F.max("odd.a").alias("m`x"), F.avg("v"), keys=["n", "k"]
+    )
+    assert [(field.name, str(field.type)) for field in spec.output_schema] == [
+        ("n", "int64"),
+        ("k", "string"),
+        ("window_start", "timestamp[us, tz=UTC]"),
+        ("window_end", "timestamp[us, tz=UTC]"),
+        ("sum(d)", "decimal128(22, 2)"),
+        ("count(1)", "int64"),
+        ("m`x", "int32"),
+        ("avg(v)", "double"),
+    ]
+
+
+def test_a_dict_of_names_gives_what_sparks_gives(tmp_path: Path) -> None:
+    spec = declared(tmp_path, {"v": "sum", "*": "count", "x": "mean"})
+    assert set(spec.output_schema.names[3:]) == {"sum(v)", "count(1)", "avg(x)"}
+
+
+def test_only_columns_that_are_aggregated_are_shipped(tmp_path: Path) -> None:
+    assert declared(tmp_path, F.sum("v"), F.sum(F.col("x") * 2)).row_columns == (
+        "k",
+        "v",
+        "__sparkstate_value_0",
+    )
+    late = OutputTag("late")
+    everything = declared(tmp_path, F.sum("v"), side_output_late_data=late).row_columns
+    assert {"k", "n", "v", "x", "d", "s", "at", "odd", "a b", "list"} == set(everything)
+
+
+def test_expressions_that_are_the_same_are_computed_once(tmp_path: Path) -> None:
+    double = F.col("v") * 2
+    spec = declared(tmp_path, F.sum(double).alias("a"), F.max(double).alias("b"), F.sum("a b").alias("c"))
+    assert spec.row_columns == ("k", "a b", "__sparkstate_value_0")
+
+
+def python_twice() -> Any:
+    return F.udf(lambda value: value * 2, "int")("v")
+
+
+REFUSED: list[tuple[str, Any, str]] = [
+    ("nothing", lambda: (), "give at least one aggregate"),
+    ("a name", lambda: ("sum(v)",), "'sum\\(v\\)' is no aggregate"),
+    ("an empty dict", lambda: ({},), "{} is no aggregate"),
+    ("a dict of columns", lambda: ({"v": F.sum("v")},), "is no aggregate"),
+    ("a dict and a column", lambda: ({"v": "sum"}, F.sum("v")), "is no aggregate"),
+    ("a function", lambda: (F.sum,), "is no aggregate"),
+    ("None", lambda: (None,), "None is no aggregate"),
+    ("no aggregate", lambda: (F.lit(1),), "it is no aggregate by itself"),
+    ("a plain column", lambda: (F.col("v"),), "v"),
+    ("computing with results", lambda: (F.sum("v") + 1,), "give aggregates alone"),
+    ("an unknown column", lambda: (F.sum("none"),), "none"),
+    ("an unknown function", lambda: ({"v": "total"},), "total"),
+    ("distinct", lambda: (F.count_distinct("v"),), "DISTINCT is not possible in a window"),
+    ("a filter", lambda: (F.expr("sum(v) filter (where v > 1)"),), "FILTER is not possible"),
+    ("another aggregate", lambda: (F.collect_list("v"),), "collect_list is not possible in a window"),
+    ("another sum", lambda: (F.try_sum("v"),), "try_sum is not possible in a window"),
+    ("several columns", lambda: (F.expr("count(v, s)"),), "count of several columns"),
+    ("an array", lambda: (F.first("list"),), "first of array<int> values"),
+    ("a struct", lambda: (F.max("odd"),), "max of struct<a:int,b:string> values"),
+    ("an interval", lambda: (F.max(F.expr("at - at")),), "max of interval .* values"),
+    ("a UDF", lambda: (F.sum(python_twice()),), "make it a column of the DataFrame"),
+    ("a subquery", lambda: (F.sum(F.expr("(select 1)")),), "make it a column of the DataFrame"),
+    ("random numbers", lambda: (F.sum(F.rand()),), "on-deterministic"),
+    ("a collation", lambda: (F.max(F.expr("collate(s, 'UTF8_LCASE')")),), "have the collation UTF8_LCASE"),
+    ("a wide deviation", lambda: (F.approx_count_distinct("s", 0.5),), "0.39"),
+    ("a narrow deviation", lambda: (F.approx_count_distinct("s", 0.001),), "must lie between"),
+    ("one name twice", lambda: (F.sum("v").alias("a"), F.max("v").alias("A")), "two columns of the result"),
+    ("the key's name", lambda: (F.sum("v").alias("k"),), "two columns of the result are called 'k'"),
+    ("a bound's name", lambda: (F.sum("v").alias("window_end"),), "two columns of the result"),
+    ("a hidden name", lambda: (F.sum("v").alias("__sparkstate_ts"),), "are reserved"),
+]
+
+
+@pytest.mark.parametrize(("exprs", "message"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])
+def test_aggregates_that_cannot_be_done_are_refused(tmp_path: Path, exprs: Any, message: str) -> None:
+    with pytest.raises(errors.SpecInvalid, match=message) as refused:
+        declared(tmp_path, *exprs())
+    assert "'sums'" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("choices", "message"),
+    [
+        ({"assigner": EventTimeSessionWindows.with_gap("1 minute")}, "needs TumblingEventTimeWindows"),
+        ({"assigner": TumblingProcessingTimeWindows.of("1 minute")}, "needs TumblingEventTimeWindows"),
+        ({"assigner": SlidingEventTimeWindows.of("1 day", "7 ms")}, "slices of 1 ms; at most"),
+        ({"trigger": EventTimeTrigger.create()}, "trigger\\(.*\\) is not possible with it"),
+        ({"evictor": CountEvictor.of(1)}, "evictor\\(.*\\) is not possible with it"),
+        ({"uid": "no spaces"}, "agg\\(uid='no spaces'\\)"),
+    ],
+    ids=["sessions", "processing time", "too many slices", "a trigger", "an evictor", "the uid"],
+)
+def test_windows_without_slices_are_refused(tmp_path: Path, choices: dict[str, Any], message: str) -> None:
+    with pytest.raises(errors.SpecInvalid, match=message):
+        declared(tmp_path, F.sum("v"), **choices)

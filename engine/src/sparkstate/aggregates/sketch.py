@@ -49,8 +49,8 @@ def hashes(values: pa.Array) -> Hashes:
     encoded = values.dictionary_encode()
     each = [_bytes_of(value) for value in encoded.dictionary.to_pylist()]
     found = [int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little") for data in each]
-    by_value: Hashes = np.array(found, np.uint64)
-    return by_value.take(encoded.indices.to_numpy())
+    by_row: Hashes = np.array(found, np.uint64)[encoded.indices.to_numpy()]
+    return by_row
 
 
 def _bytes_of(value: object) -> bytes:
