@@ -1,7 +1,8 @@
 """The benchmark's job: a keyed sum by a per-record Python function that answers every record.
 
 ``params``: ``input`` (folder of Parquet files); ``answered`` (a file to which the sink appends the time at which it
-had read an epoch's output; used for latency); ``function`` (``sum``, ``batches``, ``added`` or ``padded``).
+had read an epoch's output; used for latency); ``function`` (``sum``, ``batches``, ``added`` or ``padded``; or
+``windows``, a sum per key and minute of event time, and ``sliding``, per hour that slides by a minute).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import pyarrow.compute as pc
 
 import sparkstate
 from sparkstate import KeyedBatchFunction, KeyedProcessFunction, Types, ValueStateDescriptor
+from sparkstate.windows import SlidingEventTimeWindows, TumblingEventTimeWindows
 
 
 class Sum(KeyedProcessFunction):
@@ -85,8 +87,24 @@ def sink(answered: str | None) -> Callable[[Any, int], None]:
     return nothing
 
 
+def windows(spark: Any, params: dict[str, str]) -> Any:
+    """Built-in aggregates of windows."""
+    from pyspark.sql import functions as F
+
+    reader = spark.readStream.schema("k long, v long, at timestamp").option("maxFilesPerTrigger", 1)
+    rows = reader.parquet(params["input"]).withWatermark("at", "0 seconds")
+    assigner = {
+        "windows": TumblingEventTimeWindows.of("1 minute"),
+        "sliding": SlidingEventTimeWindows.of("1 hour", "1 minute"),
+    }[params["function"]]
+    return sparkstate.keyed(rows, "k").window(assigner).agg(F.sum("v").alias("total"), uid="sum")
+
+
 def job(spark: Any, params: dict[str, str]) -> None:
     """What the driver calls."""
+    if params["function"] in ("windows", "sliding"):
+        windows(spark, params).sink(sink(params.get("answered")))
+        return
     rows = spark.readStream.schema("k long, v long").option("maxFilesPerTrigger", 1).parquet(params["input"])
     processed = sparkstate.keyed(rows, "k").process(
         FUNCTIONS[params["function"]](), uid="sum", output_schema="k long, total long"

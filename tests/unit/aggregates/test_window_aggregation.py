@@ -18,7 +18,8 @@ from sparkstate.aggregates.ends import EndValue
 from sparkstate.aggregates.extremes import Extreme
 from sparkstate.aggregates.slices import Slices
 from sparkstate.aggregates.sums import Average, Count, Sum
-from sparkstate.aggregates.window_aggregation import Output, WindowAggregation
+from sparkstate.aggregates.accumulators import Output
+from sparkstate.aggregates.window_aggregation import WindowAggregation
 from sparkstate.functions import MIN_WATERMARK, OutputTag
 from sparkstate.serde.types import Types
 from sparkstate.testing import KeyedProcessHarness

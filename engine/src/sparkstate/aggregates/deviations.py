@@ -35,11 +35,11 @@ class Deviation(Aggregate):
         (counts, means, squares) = (aggregate.numbers(part, np.float64)[0] for part in parts)
         some = counts > 0
         counts, means, squares, codes = counts[some], means[some], squares[some], codes[some]
-        total = np.bincount(codes, counts, minlength=count)
+        total = _sums(codes, counts, count)
         with np.errstate(invalid="ignore", over="ignore"):  # infinities and NaN are values like others
-            mean = np.bincount(codes, counts * means, minlength=count) / np.maximum(total, 1)
+            mean = _sums(codes, counts * means, count) / np.maximum(total, 1)
             distances = means - mean[codes]
-            sums = np.bincount(codes, squares + counts * distances * distances, minlength=count)
+            sums = _sums(codes, squares + counts * distances * distances, count)
         present = total > 0
         return [
             aggregate.to_array(total.astype(np.int64), present),
@@ -54,3 +54,8 @@ class Deviation(Aggregate):
         with np.errstate(invalid="ignore"):
             found = squares / np.maximum(divisor, 1)
             return aggregate.to_array(np.sqrt(found) if self.is_root else found, divisor > 0)
+
+
+def _sums(codes: Codes, values: npt.NDArray[np.float64], count: int) -> npt.NDArray[np.float64]:
+    # Of no values at all NumPy gives whole numbers.
+    return np.bincount(codes, values, minlength=count).astype(np.float64)

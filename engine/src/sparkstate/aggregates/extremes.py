@@ -48,6 +48,7 @@ class Extreme(Aggregate):
         codes, added = codes[is_valid], added[is_valid]
         # A NaN is taken by `maximum`, and left by `fmin` as long as there is another number.
         found[~present] = -np.inf if self.is_greatest else np.nan
-        (np.maximum if self.is_greatest else np.fmin).at(found, codes, added)
+        with np.errstate(invalid="ignore"):
+            (np.maximum if self.is_greatest else np.fmin).at(found, codes, added)
         present[codes] = True
         return aggregate.to_array(found, present)

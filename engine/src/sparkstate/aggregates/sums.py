@@ -66,7 +66,7 @@ class Sum(Aggregate):
 
     def _added(self, before: pa.Array, codes: Codes, values: pa.Array) -> pa.Array:
         if pa.types.is_decimal(self.kind):
-            return _add_decimals(before, codes, values)
+            return _add_decimals(before, codes, values, _scale(self.kind))
         return _add(before, codes, values, self.is_checked)
 
     def result(self, parts: Accumulators, rows: npt.NDArray[np.int64]) -> pa.Array:
@@ -99,7 +99,7 @@ class Average(Aggregate):
 
     def _added(self, before: pa.Array, codes: Codes, values: pa.Array) -> pa.Array:
         if self._is_decimal:
-            return _add_decimals(before, codes, values)
+            return _add_decimals(before, codes, values, _scale(self.kind))
         return _add(before, codes, values, is_checked=False)
 
     def result(self, parts: Accumulators, rows: npt.NDArray[np.int64]) -> pa.Array:
@@ -158,22 +158,36 @@ def _check_fits(total: npt.NDArray[np.int64], codes: Codes, added: npt.NDArray[n
         )
 
 
-def _add_decimals(before: pa.Array, codes: Codes, values: pa.Array) -> pa.Array:
+def _add_decimals(before: pa.Array, codes: Codes, values: pa.Array, scale: int) -> pa.Array:
     # Arrow gives groups in the order in which they appear: the groups themselves come first, in their order.
     all_codes = np.concatenate([np.arange(len(before)), codes])
-    table = pa.table({"code": all_codes, "value": pa.concat_arrays([before, values.cast(_WIDE)])})
+    kind = pa.decimal256(76, scale)
+    table = pa.table({"code": all_codes, "value": pa.concat_arrays([before.cast(kind), values.cast(kind)])})
     grouped = table.group_by("code", use_threads=False).aggregate([("value", "sum")])
-    return grouped.column("value_sum").combine_chunks().cast(_WIDE)
+    total = grouped.column("value_sum").combine_chunks()
+    if not pc.all(_are_below(total, _WIDE.precision - _WIDE.scale), min_count=0).as_py():
+        raise OverflowError("a sum of decimals has more than 38 digits before the point; cast the column to double")
+    return total.cast(_WIDE)
+
+
+def _are_below(values: pa.Array, digits: int) -> pa.Array:
+    """Which decimals have at most so many digits before the point."""
+    limit = pa.scalar(decimal.Decimal(10) ** digits, pa.decimal256(76, 0))
+    return pc.less(pc.abs(values), limit.cast(pa.decimal256(76, min(values.type.scale, 75 - digits))))
 
 
 def _fitted(values: pa.Array, kind: pa.DataType, is_checked: bool) -> pa.Array:
     """Decimals in the result's type; what does not fit is null, or an error."""
     if not pa.types.is_decimal(kind):
         return values
-    limit = decimal.Decimal(10) ** (kind.precision - kind.scale)
-    fits = pc.less(pc.abs(values), pa.scalar(limit, pa.decimal256(76, 0)).cast(pa.decimal256(76, values.type.scale)))
+    fits = _are_below(values, kind.precision - kind.scale)
     if not pc.all(fits, min_count=0).as_py():
         if is_checked:
             raise OverflowError(f"a decimal does not fit in {kind}; cast the column to a wider decimal or to double")
         values = pc.if_else(fits, values, pa.nulls(len(values), values.type))
     return values.cast(kind)
+
+
+def _scale(kind: pa.DataType) -> int:
+    """Of the values that are summed: averages have up to four digits more than those."""
+    return int(kind.scale)

@@ -1,8 +1,7 @@
 """The function behind ``.window(…).agg(…)``: an accumulator for each key and slice, merged when a window ends.
 
 A batch's rows are grouped by key and slice once; then each state is read and written once, for all pairs of a key and a
-slice together. The namespace of a pair is the start of its slice. A state counts the rows of each pair: a pair exists
-where it has a count.
+slice together. The namespace of a pair is the start of its slice.
 
 Timers. A key has one timer for the end of its next window. It is registered with the key's first row in a slice, and
 when it fires, with the window after it as long as a slice of that window is there. With lateness a slice has another
@@ -24,8 +23,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sparkstate import columns
-from sparkstate.aggregates.aggregate import Aggregate, Rows, numbers
+from sparkstate.aggregates import accumulators
+from sparkstate.aggregates.accumulators import Entries, Output
 from sparkstate.aggregates.slices import FARTHEST_MS, Flags, Slices, Times
+from sparkstate.aggregates.window_results import WindowResults
 from sparkstate.batches.functions import (
     BatchContext,
     BatchRuntimeContext,
@@ -36,26 +37,10 @@ from sparkstate.batches.functions import (
 )
 from sparkstate.batches.keys import BatchKeys
 from sparkstate.functions import OutputTag
-from sparkstate.serde.types import Types
-from sparkstate.state.descriptors import ValueStateDescriptor
 
 START, END = "window_start", "window_end"
-ROWS: Final = "rows"
-"""The state that counts the rows of each key and slice."""
 _AT_ONCE: Final = 1 << 20
 """So many pairs of keys and slices are read together when windows end."""
-
-
-@dataclass(frozen=True)
-class Output:
-    """One column of the result: its name, the aggregate, and the column of its values (None: rows are counted)."""
-
-    name: str
-    kind: str
-    aggregate: Aggregate
-    column: str | None
-    type: pa.DataType | None = None
-    """Of the column."""
 
 
 class WindowAggregation(KeyedBatchFunction):
@@ -79,14 +64,7 @@ class WindowAggregation(KeyedBatchFunction):
         self._late_columns = late_columns
 
     def open(self, ctx: BatchRuntimeContext) -> None:
-        self._rows = ctx.get_state(ValueStateDescriptor(ROWS, Types.LONG()))
-        self._states = [
-            [
-                ctx.get_state(ValueStateDescriptor(f"{each.name}.{each.kind}.{part.name}", part.type))
-                for part in each.aggregate.parts
-            ]
-            for each in self._outputs
-        ]
+        self._windows = WindowResults(ctx, self._slices, self._outputs)
 
     # --- rows
 
@@ -107,18 +85,7 @@ class WindowAggregation(KeyedBatchFunction):
 
     def _take(self, rows: _SlicedRows, keys: BatchKeys, ctx: BatchContext) -> Iterator[pa.RecordBatch]:
         pairs = keys.select(rows.pair_keys)
-        before, was_there = numbers(self._rows.get(pairs, namespaces=rows.pair_slices), np.int64)
-        added = np.bincount(rows.pairs, minlength=len(before))
-        self._rows.update(pairs, before + added, namespaces=rows.pair_slices)
-        for output, states in zip(self._outputs, self._states, strict=True):
-            if states:
-                values = rows.batch.column(output.column).cast(output.type)
-                folded = output.aggregate.fold(
-                    [state.get(pairs, namespaces=rows.pair_slices) for state in states],
-                    Rows(rows.pairs, len(before), values, rows.times),
-                )
-                for state, array in zip(states, folded, strict=True):
-                    state.update(pairs, array, namespaces=rows.pair_slices)
+        was_there = self._windows.stored.fold(pairs, rows.pair_slices, rows.batch, rows.pairs, rows.times)
         self._register(pairs, rows.pair_slices, ~was_there, ctx)
         yield from self._again(rows, keys, ctx)
 
@@ -147,11 +114,16 @@ class WindowAggregation(KeyedBatchFunction):
             # By time, then by key: one number stands for a window of a key.
             found.append((least[places] - first) // self._slices.slide * len(keys) + rows.pair_keys[places])
             least = least + self._slices.slide
-        windows = np.unique(np.concatenate(found)) if found else np.empty(0, np.int64)
+        if not found:
+            return
+        windows = np.unique(np.concatenate(found))
+        changed = keys.select(np.unique(windows % len(keys)))
+        self._windows.forget_tails(changed, int(self._slices.next_ends(np.array([following]))[0]))
         for part in self._parts(len(windows)):
             order, places = np.divmod(windows[part], len(keys))
-            fired, _ = self._fire(keys.select(places), first + order * self._slices.slide)
-            yield from fired
+            again, ends = keys.select(places), first + order * self._slices.slide
+            merged, _ = self._windows.whole(again, ends)
+            yield self._frame(again, ends, merged)
 
     # --- windows
 
@@ -165,57 +137,29 @@ class WindowAggregation(KeyedBatchFunction):
         places = np.flatnonzero(self._slices.are_ends(ends))
         if len(places):
             ending = keys.select(places)
-            fired, present = self._fire(ending, ends[places])
-            yield from fired
-            has_more = present[:, self._slices.per_slide :].any(axis=1)
+            merged, has_more = self._windows.ending(ending, ends[places])
+            yield self._frame(ending, ends[places], merged)
             following = ends[places] + (self._slices.slide - 1)
             ctx.timer_service().register_event_time_timers(ending, following, has_more)
         over = ends - self._slices.lateness
         self._forget(keys, over, np.flatnonzero(self._slices.are_ends(over)))
 
-    def _fire(self, keys: BatchKeys, ends: Times) -> tuple[list[pa.RecordBatch], Flags]:
-        """The rows of windows, one for each key that has any in its window; and which slices are there, one row for
-        each window."""
-        spaces = self._slices.of_windows(ends)
-        repeated = np.repeat(np.arange(len(ends)), spaces.shape[1])
-        pairs = keys.select(repeated)
-        counts, found = numbers(self._rows.get(pairs, namespaces=spaces.reshape(-1)), np.int64)
-        present = found.reshape(spaces.shape)
-        some = np.flatnonzero(present.any(axis=1))
-        if not len(some):
-            return [], present
-        rows = counts.reshape(spaces.shape).sum(axis=1)[some]
-        chosen = np.flatnonzero(found)
-        codes = (np.cumsum(present.any(axis=1)) - 1)[repeated[chosen]]
-        pairs, slices = pairs.select(chosen), spaces.reshape(-1)[chosen]
-        results = [
-            output.aggregate.result(
-                output.aggregate.merge(
-                    [state.get(pairs, namespaces=slices) for state in states], codes, len(some)
-                ),
-                rows,
-            )
-            for output, states in zip(self._outputs, self._states, strict=True)
-        ]
-        return [self._frame(keys.values.take(pa.array(some)), ends[some], results)], present
-
-    def _frame(self, keys: pa.Array, ends: Times, results: list[pa.Array]) -> pa.RecordBatch:
-        each = keys.flatten() if len(self._key_names) > 1 else [keys]
+    def _frame(self, keys: BatchKeys, ends: Times, merged: Entries) -> pa.RecordBatch:
+        """A row for each window that has rows."""
+        some = np.flatnonzero(accumulators.has_rows(merged))
+        values, ends = keys.values.take(pa.array(some)), ends[some]
+        each = values.flatten() if len(self._key_names) > 1 else [values]
         bounds = [_timestamps(ends - self._slices.size), _timestamps(ends)]
+        results = self._windows.stored.results(accumulators.taken(merged, some))
         names = [*self._key_names, START, END, *(output.name for output in self._outputs), columns.TIMESTAMP]
         return pa.RecordBatch.from_arrays([*each, *bounds, *results, pa.array(ends - 1)], names=names)
 
     def _forget(self, keys: BatchKeys, ends: Times, places: npt.NDArray[np.int64]) -> None:
         """Clear the slices whose last windows end there."""
-        if not len(places):
-            return
-        slices = self._slices.of_windows(ends[places])[:, : self._slices.per_slide]
-        pairs = keys.select(np.repeat(places, slices.shape[1]))
-        is_there = self._rows.get(pairs, namespaces=slices.reshape(-1)).is_valid()
-        chosen = np.flatnonzero(is_there.to_numpy(zero_copy_only=False))
-        pairs, spaces = pairs.select(chosen), slices.reshape(-1)[chosen]
-        for state in (self._rows, *(state for states in self._states for state in states)):
-            state.clear(pairs, namespaces=spaces)
+        if len(places):
+            spaces = self._slices.of_windows(ends[places])[:, : self._slices.per_slide]
+            pairs = keys.select(np.repeat(places, spaces.shape[1]))
+            self._windows.stored.clear(pairs, spaces.reshape(-1))
 
     def _parts(self, windows: int) -> Iterator[slice]:
         """So many windows at once that their slices fit in memory."""

@@ -77,8 +77,11 @@ class BatchRuntimeContext(RuntimeInfo):
     the same handle."""
 
     @abstractmethod
-    def get_state(self, state_descriptor: descriptors.ValueStateDescriptor) -> state.BatchValueState:
-        """One value per key."""
+    def get_state(
+        self, state_descriptor: descriptors.ValueStateDescriptor, *, in_namespaces: bool = False
+    ) -> state.BatchValueState:
+        """One value per key. ``in_namespaces``: each call names namespaces, so that the values of the default namespace
+        are not read ahead."""
 
     @abstractmethod
     def get_list_state(self, state_descriptor: descriptors.ListStateDescriptor) -> state.BatchListState:

@@ -27,7 +27,8 @@ from sparkstate.aggregates.distinct import DistinctCount
 from sparkstate.aggregates.ends import EndValue
 from sparkstate.aggregates.extremes import Extreme
 from sparkstate.aggregates.sums import Average, Count, Sum
-from sparkstate.aggregates.window_aggregation import END, START, Output
+from sparkstate.aggregates.accumulators import Output
+from sparkstate.aggregates.window_aggregation import END, START
 
 _ALIASES: Final = ("avg", "mean", "sum")
 """What sums and averages are called; others of their class have other rules, such as ``try_sum``."""

@@ -31,8 +31,12 @@ class OperatorBatchRuntimeContext(functions.BatchRuntimeContext):
         self._binding = binding
         self._made: dict[str, Any] = {}
 
-    def get_state(self, state_descriptor: descriptors.ValueStateDescriptor) -> state.BatchValueState:
-        return self._over(state_descriptor, self._inner.get_state(state_descriptor), states.ColumnValueState)
+    def get_state(
+        self, state_descriptor: descriptors.ValueStateDescriptor, *, in_namespaces: bool = False
+    ) -> state.BatchValueState:
+        handle: Any = self._inner.get_state(state_descriptor)
+        handle.is_spaced = in_namespaces
+        return self._over(state_descriptor, handle, states.ColumnValueState)
 
     def get_list_state(self, state_descriptor: descriptors.ListStateDescriptor) -> state.BatchListState:
         return self._over(

@@ -124,6 +124,11 @@ class ColumnValueState(_ColumnState, state.BatchValueState):
     def _spaces(self, keys: BatchKeys, namespaces: Any) -> Longs | None:
         """The namespace of each key, where all are whole numbers and one call can answer for them."""
         if namespaces is None:
+            if self._handle.is_spaced:
+                raise errors.StateError(
+                    f"state {self._handle.spec.name!r} of operator {self._binding.uid!r} was asked for with "
+                    "in_namespaces=True; give each call namespaces="
+                )
             space = self._handle.namespace
             is_whole = self._handle.pairs is not None and type(space) is int
             return np.full(len(keys), space, np.int64) if is_whole else None

@@ -32,6 +32,7 @@ class DueTimers:
         domain: TimeDomain,
         until: int,
         rebind: Callable[[], None],
+        chunk: int = CHUNK_TIMERS,
     ) -> None:
         self._tables = tables
         self._budget = budget
@@ -42,9 +43,8 @@ class DueTimers:
         self._rebind = rebind
         self._committed: Iterator[Timer] = iter(())
         self._chunk: deque[Timer] = deque()
-        self._spilled = SpilledTimers(
-            overlay.spill, tables.timer_spec(domain), until, CHUNK_TIMERS, self._prefetch
-        )
+        self._size = chunk
+        self._spilled = SpilledTimers(overlay.spill, tables.timer_spec(domain), until, chunk, self._prefetch)
 
     def __enter__(self) -> Self:
         self._timers.start_firing(self._until, new_ones_too=self._domain is TimeDomain.EVENT_TIME)
@@ -86,7 +86,7 @@ class DueTimers:
 
     def _peek_committed(self, committed: Iterator[Timer]) -> Timer | None:
         while not self._chunk:
-            timers = list(itertools.islice(committed, CHUNK_TIMERS))
+            timers = list(itertools.islice(committed, self._size))
             if not timers:
                 return None
             self._chunk.extend(self._spilled.standing(timers))

@@ -36,6 +36,8 @@ class StateHandle:
         self.number = number
         self._cursor = cursor
         self._table_of = table_of
+        self.is_spaced = False
+        """Whether nothing is ever in the default namespace."""
         self._namespace: Any = None
         self._type: TypeInformation = spec.value_type
         self._type_freeze = spec.value_type.freeze
