@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import random
 import statistics
 from collections import Counter
 
@@ -12,17 +13,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sparkstate import columns
+from sparkstate.aggregates.accumulators import Output
 from sparkstate.aggregates.deviations import Deviation
 from sparkstate.aggregates.distinct import DistinctCount
 from sparkstate.aggregates.ends import EndValue
 from sparkstate.aggregates.extremes import Extreme
 from sparkstate.aggregates.slices import Slices
 from sparkstate.aggregates.sums import Average, Count, Sum
-from sparkstate.aggregates.accumulators import Output
 from sparkstate.aggregates.window_aggregation import WindowAggregation
+from sparkstate.backends.rocksdb.factory import RocksDBStoreFactory
 from sparkstate.functions import MIN_WATERMARK, OutputTag
+from sparkstate.keygroups import KeySpace
+from sparkstate.operators import kinds
+from sparkstate.operators.epoch import commit_overlays
+from sparkstate.operators.memory.budget import EpochBudget
 from sparkstate.serde.types import Types
-from sparkstate.testing import KeyedProcessHarness
+from sparkstate.settings import MIB, StateBackendSettings
+from sparkstate.testing import KeyedProcessHarness, ManualClock
 
 LONG, DOUBLE, TEXT = pa.int64(), pa.float64(), pa.string()
 OUTPUTS = (
@@ -39,6 +47,7 @@ OUTPUTS = (
 )
 KEYS = {"numbers": (0, -7, 2**63 - 1, None), "text": ("a", "b\0", "", None)}
 KEY_TYPES = {"numbers": Types.LONG(), "text": Types.STRING()}
+KEY_SPACE = KeySpace(16, 2)
 LATE = OutputTag("late", "k long, v long, s string")
 
 
@@ -157,6 +166,88 @@ def rows_left(kind, slices, snapshot):
     with harness(kind, "hashmap", slices, LATE) as opened:
         opened.restore(snapshot)
         return sum(store.stats().rows for store in opened._stores.values())
+
+
+STEEP = st.tuples(st.integers(8, 24), st.integers(1, 4), st.integers(0, 0), st.sampled_from([0, 5, 40]))
+
+
+@settings(max_examples=60, deadline=None)
+@given(epochs=EPOCHS, shape=STEEP)
+def test_windows_that_overlap_much_give_the_same(epochs, shape):
+    """They are merged from tails and a front; late rows change slices that were merged."""
+    model, slices = Model(*shape), Slices(*shape)
+    with harness("numbers", "hashmap", slices, LATE) as opened:
+        for rows, watermark, _ in [*epochs, ([], 10_000, False)]:
+            rows = [(KEYS["numbers"][key], *others) for key, *others in rows]
+            opened.clear_output()
+            opened.process_elements(
+                [({"k": key, "v": value, "s": text}, time) for key, time, value, text in rows], watermark
+            )
+            assert found(opened.output()) == found(model.push(rows, watermark))
+        assert rows_left("numbers", slices, opened.snapshot()) == 0
+
+
+@pytest.mark.parametrize("size", [60, 10], ids=["sliding", "tumbling"])
+@pytest.mark.parametrize("kind", list(KEYS))
+def test_overlays_that_go_to_disk_at_every_occasion_give_the_same(tmp_path, kind, size):
+    found_by = {}
+    for name, limit in (("memory", None), ("disk", 1)):
+        factory = RocksDBStoreFactory(
+            StateBackendSettings(type="rocksdb", managed_memory_bytes=8 * MIB), tmp_path / name, ManualClock()
+        )
+        stores = {
+            shard: factory.create(shard, KEY_SPACE.key_groups_of_shard(shard), tmp_path / name / str(shard))
+            for shard in range(2)
+        }
+        budget = EpochBudget(tmp_path / name / "overlays", factory, limit)
+        operator = operator_of(kind, Slices(size, 10, lateness=20), stores, budget)
+        found_by[name] = [row for epoch in range(8) for row in run_epoch(operator, kind, epoch)]
+        assert (budget.spilled > 0) == (limit is not None)
+        for store in stores.values():
+            store.close()
+        factory.close()
+    assert found_by["memory"]
+    assert Counter(found_by["memory"]) == Counter(found_by["disk"])
+
+
+def operator_of(kind, slices, stores, budget):
+    function = WindowAggregation(slices, ("k",), OUTPUTS[:5])
+    fields = [("k", LONG if kind == "numbers" else TEXT), ("window_start", pa.timestamp("us", "UTC"))]
+    fields += [("rows", LONG), ("values", LONG), ("total", LONG), ("mean", DOUBLE), ("least", LONG)]
+    spec = kinds.spec(
+        function,
+        uid="windows",
+        row_columns=("k", "v"),
+        key_columns=("k",),
+        key_type=KEY_TYPES[kind],
+        event_time_column=columns.TIMESTAMP,
+        output_schema=pa.schema(fields),
+    )
+    operator = kinds.make(spec, stores, KEY_SPACE, ManualClock(), 0, 1, budget)
+    operator.open()
+    return operator
+
+
+def run_epoch(operator, kind, epoch):
+    """Rows of forty keys, some of them late."""
+    rng = random.Random(epoch)
+    rows = [(rng.randrange(40), epoch * 20 + rng.randrange(-30, 40), rng.randrange(100)) for _ in range(200)]
+    keys = [key if kind == "numbers" else f"key-{key}" for key, _, _ in rows]
+    batch = pa.record_batch(
+        {
+            "k": keys,
+            "v": [value for _, _, value in rows],
+            columns.KEY_GROUP: pa.array([key % 16 for key, _, _ in rows], pa.int32()),
+            columns.TIMESTAMP: [time for _, time, _ in rows],
+        }
+    )
+    overlay = operator.begin(epoch + 1, epoch * 20 - 1 if epoch else MIN_WATERMARK, 0)
+    for start in (0, 100):
+        operator.process_batch(overlay, batch.slice(start, 100))
+    operator.finish(overlay, epoch * 20 + 19)
+    found = [tuple(row.values()) for each in overlay.output() for row in each.to_pylist()]
+    commit_overlays([(operator, overlay)])
+    return found
 
 
 def test_the_sum_of_doubles_does_not_depend_on_the_cut():
