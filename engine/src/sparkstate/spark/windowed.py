@@ -202,6 +202,6 @@ def check_event_time(operation: WindowOperation, has_event_time: bool) -> None:
     """Windows of event time need a stream that has one."""
     if operation.assigner.is_event_time() and not has_event_time:
         raise errors.SpecInvalid(
-            f"window({operation.assigner!r}) needs an event time: give the DataFrame one by withWatermark(column, delay), "
-            "or say keyed(…, event_time=…, delay=…)"
+            f"window({operation.assigner!r}) needs an event time: give the DataFrame one by "
+            "withWatermark(column, delay), or say keyed(…, event_time=…, delay=…)"
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from sparkstate.functions import RuntimeContext
 from sparkstate.windows import window
@@ -57,6 +57,8 @@ class MergingWindowAssigner(WindowAssigner):
     """An assigner whose windows may grow together, as sessions do. Its windows are ``TimeWindow`` objects."""
 
     MergeCallback: TypeAlias = window.MergeCallback
+    merges_what_touches: ClassVar[bool] = False
+    """Whether ``merge_windows`` is ``TimeWindow.merge_windows``: the engine then merges without asking."""
 
     @abstractmethod
     def merge_windows(self, windows: Iterable[TimeWindow], callback: MergeCallback) -> None:

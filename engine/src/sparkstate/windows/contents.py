@@ -60,6 +60,8 @@ class Fold:
     """What two folded values become."""
     result: Callable[[Any], Any]
     """The value that the window's function is given."""
+    empty: Callable[[], Any] | None = None
+    """What no value at all becomes, where an evictor has removed every row; None: the window puts out nothing."""
 
 
 def reducing(function: ReduceFunction | Callable[[Any, Any], Any]) -> Fold:
@@ -76,6 +78,7 @@ def aggregating(function: AggregateFunction) -> Fold:
         add=lambda folded, value: add(value, folded),
         merge=function.merge,
         result=function.get_result,
+        empty=create,
     )
 
 
@@ -111,6 +114,8 @@ class FoldedContents(Contents):
         self._state.clear()
 
     def merge(self, into: Any, others: Sequence[Any]) -> None:
+        if not others:
+            return
         found = []
         for namespace in (into, *others):
             self._state.set_current_namespace(namespace)
@@ -152,6 +157,8 @@ class ListedContents(Contents):
         self._state.clear()
 
     def merge(self, into: Any, others: Sequence[Any]) -> None:
+        if not others:
+            return
         moved: list[Any] = []
         for namespace in others:
             moved += self.values(namespace)
@@ -195,11 +202,11 @@ class TimestampedContents(ListedContents):
 
 
 def folded(fold: Fold, values: Iterable[Any]) -> list[Any]:
-    """The one value that these become; none, if there are none."""
+    """The one value that these become; none, if there are none and nothing becomes of that."""
     rest = iter(values)
     for first in rest:
         found = fold.start(first)
         for value in rest:
             found = fold.add(found, value)
         return [fold.result(found)]
-    return []
+    return [] if fold.empty is None else [fold.result(fold.empty())]

@@ -22,10 +22,10 @@ class Emission(ABC):
     def rows(self, key: Any, window: Any, namespace: Any, values: list[Any]) -> Iterable[Any] | None:
         """The rows that the window puts out for these values."""
 
-    def bind(self, timers: TimerService) -> None:
+    def bind(self, timers: TimerService) -> None:  # noqa: B027 - most have no use for it
         """The times of the records to come."""
 
-    def end(self, window: Any, namespace: Any) -> None:
+    def end(self, window: Any, namespace: Any) -> None:  # noqa: B027 - the same
         """The window has ended."""
 
     @abstractmethod

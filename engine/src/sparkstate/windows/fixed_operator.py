@@ -32,9 +32,7 @@ class FixedWindowOperator(WindowOperator):
             is_first = self._contents.add(namespace, value, timestamp)
             if self._only_at_end and last > watermark:
                 if is_first:
-                    timers.register_event_time_timer(last, namespace)
-                    if self.lateness_ms:
-                        timers.register_event_time_timer(self.end_of(window), namespace)
+                    self._register_both(window, namespace, timers)
                 continue
             put_out = self._after_adding(value, timestamp, window, namespace, is_first, host)
             if put_out:

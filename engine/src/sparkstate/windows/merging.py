@@ -6,14 +6,15 @@ the contents of the other windows that it takes in are moved. Places are small n
 the least free one is taken: a key that has one session at a time keeps its contents in place 0, which is the default
 namespace, and that one is read ahead for a whole batch.
 
-The windows of a key are one value of its state: start, end and place of each, in order. It is read ahead, too.
+The windows of a key are one value of its state, ``_WINDOW`` for each of them, in order. It is read ahead, too.
 """
 
 from __future__ import annotations
 
 import itertools
+import struct
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from sparkstate import errors
 from sparkstate.functions import RuntimeContext
@@ -28,14 +29,18 @@ Merged: TypeAlias = Callable[[TimeWindow, Sequence[TimeWindow], Any, Sequence[An
 """Called with the result, the windows that are no more, the namespace of the result's contents, and the namespaces
 whose contents have to be moved there."""
 
+_WINDOW: Final = struct.Struct(">qqq")
+"""A stored window: start, end, place."""
+
 
 class MergingWindows:
     """The windows of the current key. One object serves all keys: ``load`` comes first."""
 
     def __init__(self, assigner: MergingWindowAssigner) -> None:
         self._assigner = assigner
-        self._descriptor = states.own(ValueStateDescriptor("merging", Types.PRIMITIVE_ARRAY(Types.LONG())))
-        self._state: api.ValueState[list[int]]
+        self._touching = assigner.merges_what_touches
+        self._descriptor = states.own(ValueStateDescriptor("merging", Types.PRIMITIVE_ARRAY(Types.BYTE())))
+        self._state: api.ValueState[bytes]
         self._places: dict[TimeWindow, int] = {}
         self._changed = False
 
@@ -45,9 +50,9 @@ class MergingWindows:
 
     def load(self) -> None:
         """Read the windows of the current key."""
-        flat = iter(self._state.value() or ())
         self._places = {
-            TimeWindow(start, end): place for start, end, place in zip(flat, flat, flat, strict=True)
+            TimeWindow(start, end): place
+            for start, end, place in _WINDOW.iter_unpack(self._state.value() or b"")
         }
         self._changed = False
 
@@ -56,8 +61,9 @@ class MergingWindows:
         if not self._changed:
             return
         self._changed = False
-        flat = [number for window in sorted(self._places) for number in (*window, self._places[window])]
-        self._state.update(flat or None)
+        places = self._places
+        stored = b"".join([_WINDOW.pack(*window, places[window]) for window in sorted(places)])
+        self._state.update(stored or None)
 
     def namespace(self, window: TimeWindow) -> Any:
         """The namespace of the contents of a window. Raises ``KeyError`` if it is no more."""
@@ -70,6 +76,8 @@ class MergingWindows:
         """The window that a row's own window becomes a part of, and whether it was not there before."""
         if window in self._places:
             return window, False
+        if self._touching:
+            return self._add_touching(window, merged)
         answer = _Answer()
         self._assigner.merge_windows([*self._places, window], answer)
         actual: TimeWindow | None = None
@@ -87,6 +95,21 @@ class MergingWindows:
             )
         self._changed = True
         return actual, True
+
+    def _add_touching(self, window: TimeWindow, merged: Merged) -> tuple[TimeWindow, bool]:
+        """The same where the assigner merges what meets or touches, as sessions do. No two windows of the key do."""
+        touched = [other for other in self._places if window.intersects(other)]
+        if not touched:
+            self._places[window] = self._free_place()
+            self._changed = True
+            return window, True
+        result = window
+        for other in touched:
+            result = result.cover(other)
+        if touched == [result]:
+            return result, False
+        self._merge(touched, result, merged)
+        return result, True
 
     def retire(self, window: TimeWindow) -> None:
         """The window has ended."""

@@ -71,7 +71,10 @@ class MergingWindowOperator(WindowOperator):
             is_skipped = False
             contents = windows.namespace(window)
             is_first = self._contents.add(contents, value, timestamp) or is_new
-            if is_first or not self._only_at_end or last <= watermark:
+            if self._only_at_end and last > watermark:
+                if is_first:
+                    self._register_both(window, window, timers)
+            else:
                 rows += self._after_adding(value, timestamp, window, contents, is_first, host)
         windows.save()
         return self._late(value, timestamp, watermark, host) if is_skipped else rows
@@ -82,12 +85,14 @@ class MergingWindowOperator(WindowOperator):
         """Windows have become one: so do their triggers, their timers and their contents."""
         self._check_end(result)
         scope = self._trigger_scope
-        scope.namespace, scope.merged = result, gone
-        self.trigger.on_merge(result, scope)
+        if not self._only_at_end:
+            scope.namespace, scope.merged = result, gone
+            self.trigger.on_merge(result, scope)
         for window in gone:
             scope.namespace = window
             self.trigger.clear(window, scope)
-            self._delete_end(window, scope)
+            if self.lateness_ms or not self._only_at_end:
+                self._delete_end(window, scope)
         self._contents.merge(contents, moved)
 
     def _check_end(self, result: TimeWindow) -> None:

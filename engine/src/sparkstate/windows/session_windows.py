@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 from sparkstate import durations, errors
 from sparkstate.windows import time_triggers, time_windows
@@ -23,6 +23,8 @@ class SessionWindowTimeGapExtractor(ABC):
 
 class _Sessions(MergingWindowAssigner):
     """The common part. ``gap`` is a number of ms, or an extractor."""
+
+    merges_what_touches: ClassVar[bool] = True
 
     def __init__(self, gap: int | SessionWindowTimeGapExtractor | Callable[[Any], int]) -> None:
         self.gap = gap

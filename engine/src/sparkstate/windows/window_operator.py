@@ -170,6 +170,12 @@ class WindowOperator(KeyedProcessFunction):
         last: int = window.max_timestamp()
         return min(last + self.lateness_ms, MAX_WATERMARK) if self._in_event_time else last
 
+    def _register_both(self, window: Any, namespace: Any, timers: TimerService) -> None:
+        """The timers of a window that fires at its end and nowhere else."""
+        timers.register_event_time_timer(window.max_timestamp(), namespace)
+        if self.lateness_ms and (end := self.end_of(window)) != MAX_WATERMARK:
+            timers.register_event_time_timer(end, namespace)
+
     def _register_end(self, window: Any, scope: contexts.TriggerScope) -> None:
         end = self.end_of(window)
         if end == MAX_WATERMARK:
@@ -189,10 +195,11 @@ class WindowOperator(KeyedProcessFunction):
     def _forget(self, window: Any, contents: Any) -> None:
         """Everything of the window, its timers included."""
         self._contents.clear(contents)
-        scope = self._trigger_scope
-        scope.namespace = window_module.namespace_of(window)
-        self.trigger.clear(window, scope)
-        self._emission.end(window, scope.namespace)
+        namespace = window_module.namespace_of(window)
+        if not self._only_at_end:  # that trigger's timer is due before the window ends
+            self._trigger_scope.namespace = namespace
+            self.trigger.clear(window, self._trigger_scope)
+        self._emission.end(window, namespace)
 
     # --- timers
 
@@ -214,6 +221,9 @@ class WindowOperator(KeyedProcessFunction):
         self, timestamp: int, window: Any, contents: Any, by_event_time: bool, host: contexts.Host
     ) -> list[Any]:
         """What is put out because a timer of the window is due; afterwards the window may have ended."""
+        if self._only_at_end:
+            at_end = by_event_time and timestamp == window.max_timestamp()
+            return self._fire(window, contents, host) if at_end else []
         scope = self._trigger_scope
         scope.namespace = window_module.namespace_of(window)
         if by_event_time:

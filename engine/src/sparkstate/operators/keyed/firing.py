@@ -21,6 +21,9 @@ from sparkstate.operators.memory.budget import EpochBudget
 from sparkstate.operators.state.overlay import Overlay, TimerKey
 
 FLUSH_ROWS = 16_384
+SETTLE_ELEMENTS = 8_192
+"""So many elements of lists and maps that timers read or wrote are weighed before the next timer: a thousand windows
+that fire together may hold more than memory does."""
 
 
 def fire_all(calls: Calls, budget: EpochBudget | None, overlay: Overlay, watermark: int) -> None:
@@ -46,6 +49,8 @@ class _Firing:
         self._yielded: list[Any] = []
         self._emitted: list[int | None] = []
         self._rejected: list[Any] = []
+        self._elements = self._count_elements()
+        """Elements in the overlay's tables when they were weighed last."""
 
     def run(self) -> None:
         self._calls.cursor.domain = self._domain
@@ -54,10 +59,18 @@ class _Firing:
                 self._fire(timer)
                 if len(self._yielded) >= FLUSH_ROWS:
                     self._flush()
-                if self._overlay.timers_fired % CHUNK_TIMERS == 0:
+                elements = self._count_elements()
+                if (
+                    self._overlay.timers_fired % CHUNK_TIMERS == 0
+                    or elements - self._elements >= SETTLE_ELEMENTS
+                ):
                     due.settle()
+                    self._elements = self._count_elements()
         self._flush()
         self._calls.reject(self._overlay, self._rejected)
+
+    def _count_elements(self) -> int:
+        return sum([table.elements for table in self._overlay.tables])
 
     def _rebind(self) -> None:
         self._calls.bind(self._overlay, self._watermark)

@@ -76,6 +76,9 @@ class ListStateHandle(StateHandle, api.ListState[Any]):
         self._remember(cell)
         cell.replaced = True
         cell.items = items
+        # What was stored may be long, and is not asked for again; undoing the change reads it once more.
+        self._table.elements -= len(cell.stored or ())
+        cell.stored = None
         self._table.elements += len(items)
 
     def _remember(self, cell: ListCell) -> None:

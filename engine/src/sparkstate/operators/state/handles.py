@@ -18,7 +18,6 @@ from sparkstate.operators.state.column_entries import ColumnEntries, PairEntries
 from sparkstate.operators.state.context import Cursor
 from sparkstate.operators.state.known_keys import KnownKeys, Numbers
 from sparkstate.operators.state.overlay import MISSING, TableOverlay
-from sparkstate.serde import composite
 from sparkstate.serde.typeinfo import TypeInformation
 from sparkstate.state import api
 from sparkstate.state.folding import AggregateFunction, ReduceFunction
@@ -58,14 +57,14 @@ class StateHandle:
         self._table = self._entries = self._read = self._unkeyed
 
     def set_current_namespace(self, namespace: Hashable) -> None:
-        if namespace is not None:
-            composite.NAMESPACES.encode(
-                namespace
-            )  # refuses what cannot be stored, here and not at the commit
+        if namespace is None:
+            self._namespace = None
+            self._entries, self._read = self._table.entries, self._table.read
+            return
         self._entries, self._read = self._table.room(namespace)
-        self._namespace = namespace
-        if namespace is not None:
+        if self._namespace is None:
             self._cursor.namespaced.append(self)
+        self._namespace = namespace
 
     def leave_namespace(self) -> None:
         """Back to the default namespace."""

@@ -19,6 +19,7 @@ from sparkstate.functions import TimeDomain
 from sparkstate.operators.rows.files import EpochFiles
 from sparkstate.operators.state.column_entries import ColumnEntries, PairEntries
 from sparkstate.operators.state.known_keys import KnownKeys, ObjectKeys
+from sparkstate.serde import composite
 
 MISSING: Final = object()
 """In a journal: there was no entry."""
@@ -95,10 +96,13 @@ class TableOverlay:
         else:
             self.entries += [None] * (count - len(self.entries))
 
-    def room(self, namespace: Any) -> tuple[Any, Any]:
-        """Entries of one namespace, and what was read of them."""
-        if namespace is None:
-            return self.entries, self.read
+    def room(self, namespace: Any) -> tuple[dict[int, Any], dict[int, Any]]:
+        """Entries of a namespace other than the default one, and what was read of them. Raises ``SerializationError``
+        for what cannot be stored: here and not at the commit, and once for each namespace, not for each record."""
+        try:
+            return self.rooms[namespace]
+        except (KeyError, TypeError):
+            composite.NAMESPACES.encode(namespace)
         return self.rooms.setdefault(namespace, ({}, {}))
 
     def changed_values(self) -> Iterator[tuple[int, Any, Any]]:
