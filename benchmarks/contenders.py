@@ -1,7 +1,8 @@
 """Spark's own ways through the same data: one process, one contender, its epochs as JSON on stdout.
 
 ``python contenders.py NAME FOLDER SLOTS QUERY_FOLDER [ANSWERED]`` with NAME one of ``identity``, ``identity-defaults``,
-``aggregation``, ``window-aggregation`` (a sum per key and minute of event time), ``transform-with-state``. An epoch's time is that from one ``foreachBatch`` callback to the next,
+``aggregation``, ``window-aggregation`` (a sum per key and minute of event time), ``transform-with-state``.
+An epoch's time is that from one ``foreachBatch`` callback to the next,
 planning and bookkeeping of Spark included. All but ``identity-defaults`` run with the settings that our own session
 has, so that ratios compare ways and not settings. With ANSWERED the input has no end: each epoch appends the time of
 its end to that file (for latency).

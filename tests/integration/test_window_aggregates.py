@@ -95,7 +95,9 @@ def test_a_killed_job_gives_what_sparks_windows_give(
 
 def windowed(tmp_path: Path, assigner: Any = None, keys: Any = "k", **choices: Any) -> Any:
     spark = spark_session.get()
-    rows = spark.readStream.schema(window_rows.DDL + ", odd struct<a: int, b: string>, `a b` int, list array<int>")
+    rows = spark.readStream.schema(
+        window_rows.DDL + ", odd struct<a: int, b: string>, `a b` int, list array<int>"
+    )
     rows = rows.option("maxFilesPerTrigger", 1).parquet(str(tmp_path)).withWatermark("at", "1 second")
     stream = sparkstate.keyed(rows, keys).window(assigner or TumblingEventTimeWindows.of("1 minute"))
     for name, value in choices.items():
@@ -188,7 +190,9 @@ REFUSED: list[tuple[str, Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("exprs", "message"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])
+@pytest.mark.parametrize(
+    ("exprs", "message"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED]
+)
 def test_aggregates_that_cannot_be_done_are_refused(tmp_path: Path, exprs: Any, message: str) -> None:
     with pytest.raises(errors.SpecInvalid, match=message) as refused:
         declared(tmp_path, *exprs())

@@ -72,7 +72,9 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("chosen", "values", "kind", "wanted"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
+@pytest.mark.parametrize(
+    ("chosen", "values", "kind", "wanted"), [c[1:] for c in CASES], ids=[c[0] for c in CASES]
+)
 def test_an_aggregate_answers_as_spark_does(chosen, values, kind, wanted):
     for cuts in ([], *([cut] for cut in range(1, len(values)))):
         assert result(chosen, values, kind, cuts) == wanted
@@ -138,7 +140,11 @@ MANY = [
     ("texts", [f"user-{number}" for number in range(5000)], pa.string()),
     ("fractions", [number / 7 for number in range(5000)], DOUBLE),
     ("decimals", [decimal.Decimal(number) / 4 for number in range(5000)], pa.decimal128(10, 2)),
-    ("times", [datetime.datetime(2026, 1, 1) + datetime.timedelta(seconds=n) for n in range(5000)], pa.timestamp("us")),
+    (
+        "times",
+        [datetime.datetime(2026, 1, 1) + datetime.timedelta(seconds=n) for n in range(5000)],
+        pa.timestamp("us"),
+    ),
     ("days", DAYS, pa.date32()),
     ("booleans", [True, False], pa.bool_()),
 ]
@@ -185,7 +191,9 @@ def test_a_deviation_that_no_sketch_has_is_refused(deviation):
         DistinctCount(deviation)
 
 
-@pytest.mark.parametrize("kind", [pa.list_(LONG), pa.duration("us"), pa.struct([("a", LONG)]), pa.null()], ids=str)
+@pytest.mark.parametrize(
+    "kind", [pa.list_(LONG), pa.duration("us"), pa.struct([("a", LONG)]), pa.null()], ids=str
+)
 def test_types_without_a_state_are_refused(kind):
     with pytest.raises(errors.SpecInvalid, match="cannot be aggregated"):
         aggregate.state_type(kind)

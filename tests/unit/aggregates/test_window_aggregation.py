@@ -52,7 +52,9 @@ LATE = OutputTag("late", "k long, v long, s string")
 
 
 def at(milliseconds):
-    return datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc) + datetime.timedelta(milliseconds=milliseconds)
+    return datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(
+        milliseconds=milliseconds
+    )
 
 
 class Model:
@@ -126,7 +128,9 @@ ROWS = st.lists(
     max_size=12,
 )
 EPOCHS = st.lists(st.tuples(ROWS, st.integers(-60, 160), st.booleans()), max_size=8)
-SHAPES = st.tuples(st.integers(1, 24), st.integers(1, 24), st.integers(-23, 23), st.sampled_from([0, 0, 3, 30]))
+SHAPES = st.tuples(
+    st.integers(1, 24), st.integers(1, 24), st.integers(-23, 23), st.sampled_from([0, 0, 3, 30])
+)
 
 
 @pytest.mark.parametrize("kind", list(KEYS))
@@ -139,8 +143,8 @@ def test_slices_give_what_lists_of_rows_give(kind, epochs, shape, begins_on):
     slices = Slices(size, slide, offset, lateness)
     backend, opened = begins_on, harness(kind, begins_on, slices, LATE)
     try:
-        for rows, watermark, restores in [*epochs, ([], 10_000, False)]:
-            rows = [(KEYS[kind][key], *others) for key, *others in rows]
+        for pushed, watermark, restores in [*epochs, ([], 10_000, False)]:
+            rows = [(KEYS[kind][key], *others) for key, *others in pushed]
             opened.clear_output()
             opened.process_elements(
                 [({"k": key, "v": value, "s": text}, time) for key, time, value, text in rows], watermark
@@ -177,8 +181,8 @@ def test_windows_that_overlap_much_give_the_same(epochs, shape):
     """They are merged from tails and a front; late rows change slices that were merged."""
     model, slices = Model(*shape), Slices(*shape)
     with harness("numbers", "hashmap", slices, LATE) as opened:
-        for rows, watermark, _ in [*epochs, ([], 10_000, False)]:
-            rows = [(KEYS["numbers"][key], *others) for key, *others in rows]
+        for pushed, watermark, _ in [*epochs, ([], 10_000, False)]:
+            rows = [(KEYS["numbers"][key], *others) for key, *others in pushed]
             opened.clear_output()
             opened.process_elements(
                 [({"k": key, "v": value, "s": text}, time) for key, time, value, text in rows], watermark
@@ -273,5 +277,8 @@ def test_late_rows_are_counted_and_dropped_without_a_side_output():
 
 
 def test_a_time_that_no_timestamp_can_hold_fails_with_its_row():
-    with harness("numbers", "hashmap", Slices(10, 10)) as opened, pytest.raises(Exception, match="windows take times"):
+    with (
+        harness("numbers", "hashmap", Slices(10, 10)) as opened,
+        pytest.raises(Exception, match="windows take times"),
+    ):
         opened.process_element({"k": 1, "v": 1, "s": None}, 2**62)

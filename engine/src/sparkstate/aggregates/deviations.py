@@ -29,7 +29,9 @@ class Deviation(Aggregate):
         values, is_valid = aggregate.numbers(rows.values, np.float64)
         added = (pa.array(is_valid.astype(np.int64)), pa.array(values), pa.array(np.zeros(len(values))))
         codes = np.concatenate([np.arange(rows.count), rows.codes])
-        return self.merge([aggregate.joined(a, b) for a, b in zip(before, added, strict=True)], codes, rows.count)
+        return self.merge(
+            [aggregate.joined(a, b) for a, b in zip(before, added, strict=True)], codes, rows.count
+        )
 
     def merge(self, parts: Accumulators, codes: Codes, count: int) -> Accumulators:
         (counts, means, squares) = (aggregate.numbers(part, np.float64)[0] for part in parts)

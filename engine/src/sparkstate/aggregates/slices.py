@@ -1,4 +1,4 @@
-"""Windows cut into slices: which slice a time lies in, which windows a slice belongs to. Arrays in, arrays out; all in ms.
+"""Windows cut into slices: the slice of a time, the windows of a slice. Arrays in, arrays out; all in ms.
 
 Theory. Windows of ``size`` start every ``slide``. Their starts and ends cut time into slices that no window cuts
 through; with a width of gcd(size, slide), all slices are of one width. A row updates the one slice that it lies in,
@@ -38,13 +38,21 @@ class Slices:
     lateness: int = 0
 
     def __post_init__(self) -> None:
-        for name, value, least in (("size", self.size, 1), ("slide", self.slide, 1), ("lateness", self.lateness, 0)):
+        for name, value, least in (
+            ("size", self.size, 1),
+            ("slide", self.slide, 1),
+            ("lateness", self.lateness, 0),
+        ):
             if not isinstance(value, int) or isinstance(value, bool) or not least <= value < FARTHEST_MS:
                 raise errors.SpecInvalid(
                     f"a window's {name} is {value!r} ms; it must be a whole number, at least {least} and below "
                     f"{FARTHEST_MS}"
                 )
-        if not isinstance(self.offset, int) or isinstance(self.offset, bool) or abs(self.offset) >= self.slide:
+        if (
+            not isinstance(self.offset, int)
+            or isinstance(self.offset, bool)
+            or abs(self.offset) >= self.slide
+        ):
             raise errors.SpecInvalid(
                 f"a window's offset is {self.offset!r} ms; it must be a whole number nearer to 0 than the slide, "
                 f"{self.slide} ms"

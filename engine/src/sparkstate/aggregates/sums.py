@@ -166,7 +166,9 @@ def _add_decimals(before: pa.Array, codes: Codes, values: pa.Array, scale: int) 
     grouped = table.group_by("code", use_threads=False).aggregate([("value", "sum")])
     total = grouped.column("value_sum").combine_chunks()
     if not pc.all(_are_below(total, _WIDE.precision - _WIDE.scale), min_count=0).as_py():
-        raise OverflowError("a sum of decimals has more than 38 digits before the point; cast the column to double")
+        raise OverflowError(
+            "a sum of decimals has more than 38 digits before the point; cast the column to double"
+        )
     return total.cast(_WIDE)
 
 
@@ -183,7 +185,9 @@ def _fitted(values: pa.Array, kind: pa.DataType, is_checked: bool) -> pa.Array:
     fits = _are_below(values, kind.precision - kind.scale)
     if not pc.all(fits, min_count=0).as_py():
         if is_checked:
-            raise OverflowError(f"a decimal does not fit in {kind}; cast the column to a wider decimal or to double")
+            raise OverflowError(
+                f"a decimal does not fit in {kind}; cast the column to a wider decimal or to double"
+            )
         values = pc.if_else(fits, values, pa.nulls(len(values), values.type))
     return values.cast(kind)
 

@@ -229,6 +229,7 @@ def _times(stamps: pa.Array, slices: Slices) -> Times:
     if len(wrong):
         row = int(wrong[0])
         raise RowError(
-            row, f"its event time is {times[row]} ms; windows take times from -{limit} to {limit} ms since 1970"
+            row,
+            f"its event time is {times[row]} ms; windows take times from -{limit} to {limit} ms since 1970",
         )
     return times

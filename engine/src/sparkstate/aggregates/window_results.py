@@ -1,11 +1,11 @@
 """Windows from the accumulators of their slices.
 
 Theory. A window of n slices that starts m slices after the one before shares n - m slices with it. To merge all n for
-each window costs n reads. So where windows overlap much, a window is merged from two parts. A *tail* is the merge of all
-slices from a window's start up to a *turn*, the end of an earlier window; the *front* is the merge of all slices since
-that turn. The next window then reads its own tail, the front, and m slices. When no tail is left, the window's end is the
-next turn: its slices are read, and merged backwards, which gives the tails of all windows that start within it. So n
-slices are read once in n / m windows (Tangwongsan, Hirzel and Schneider describe this as two stacks).
+each window costs n reads. So where windows overlap much, a window is merged from two parts. A *tail* is the merge of
+all slices from a window's start up to a *turn*, the end of an earlier window; the *front* is the merge of all slices
+since that turn. The next window then reads its own tail, the front, and m slices. When no tail is left, the window's
+end is the next turn: its slices are read, and merged backwards, which gives the tails of all windows that start within
+it. So n slices are read once in n / m windows (Tangwongsan, Hirzel and Schneider describe this as two stacks).
 
 Tails lie in state, in the namespace of the slice at which they begin; the front and the turn in a namespace of their
 own. All windows of a key end one after another as long as it has slices, so tail and front belong to the next window.
@@ -105,9 +105,7 @@ class WindowResults:
         new, present = self._read(keys, spaces)
         new_codes = np.repeat(places, spaces.shape[1])[present.reshape(-1)]
         front = self._tails.read(keys, _front(keys))
-        front = self.stored.merge(
-            accumulators.joined(front, new), np.concatenate([places, new_codes]), count
-        )
+        front = self.stored.merge(accumulators.joined(front, new), np.concatenate([places, new_codes]), count)
         starts = ends - self.slices.size
         tails = self._tails.read(keys, starts)
         merged = self.stored.merge(accumulators.joined(tails, front), np.tile(places, 2), count)

@@ -120,7 +120,6 @@ class BatchContext(ABC):
         """``frame`` with the event time of each of its rows, to be yielded. The next operator sees it, unless it names
         an ``event_time`` column; rows that are yielded without have no event time there."""
 
-
     @abstractmethod
     def count_late_rows(self, count: int) -> None:
         """Count rows that came too late. For a function that judges lateness itself."""

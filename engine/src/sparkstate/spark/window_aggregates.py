@@ -21,13 +21,13 @@ from pyspark.sql.pandas.types import to_arrow_type
 
 from sparkstate import columns, errors
 from sparkstate.aggregates import aggregate
+from sparkstate.aggregates.accumulators import Output
 from sparkstate.aggregates.aggregate import Aggregate
 from sparkstate.aggregates.deviations import Deviation
 from sparkstate.aggregates.distinct import DistinctCount
 from sparkstate.aggregates.ends import EndValue
 from sparkstate.aggregates.extremes import Extreme
 from sparkstate.aggregates.sums import Average, Count, Sum
-from sparkstate.aggregates.accumulators import Output
 from sparkstate.aggregates.window_aggregation import END, START
 
 _ALIASES: Final = ("avg", "mean", "sum")
@@ -77,8 +77,8 @@ def _analysed(
         is_pair = is_map and bool(each) and all(isinstance(t, str) for pair in each.items() for t in pair)
         if not is_pair and not isinstance(each, Column):
             raise errors.SpecInvalid(
-                f'{where}: {each!r} is no aggregate; give Columns, such as F.sum("v").alias("total"), or one dict, such '
-                'as {"v": "sum"}'
+                f'{where}: {each!r} is no aggregate; give Columns, such as F.sum("v").alias("total"), or one dict, '
+                'such as {"v": "sum"}'
             )
     try:
         grouped = frame.groupBy(*(f"`{key}`" for key in keys))
@@ -118,8 +118,8 @@ class _Reader:
         expression = named.children().apply(0) if _class(named) == "Alias" else named
         if _class(expression) != "AggregateExpression":
             raise errors.SpecInvalid(
-                f"{where}: it is no aggregate by itself; give aggregates alone, and compute with their results in a sink "
-                "or a next operator"
+                f"{where}: it is no aggregate by itself; give aggregates alone, and compute with their results in a "
+                "sink or a next operator"
             )
         function = expression.aggregateFunction()
         name = str(function.prettyName())
@@ -127,7 +127,11 @@ class _Reader:
             what = "DISTINCT" if expression.isDistinct() else "FILTER"
             raise errors.SpecInvalid(
                 f"{where}: {name} with {what} is not possible in a window; "
-                + ("approx_count_distinct counts distinct values" if what == "DISTINCT" else "use F.when inside it")
+                + (
+                    "approx_count_distinct counts distinct values"
+                    if what == "DISTINCT"
+                    else "use F.when inside it"
+                )
             )
         make = _AGGREGATES.get(_class(function))
         if make is None or (_class(function) in ("Sum", "Average") and name not in _ALIASES):

@@ -148,8 +148,8 @@ class WindowedStream(Generic[P]):
         return self._declare(made, uid, output_schema, on_error, error_output, sort_by_event_time)
 
     def agg(self, *exprs: Column | Mapping[str, str], uid: str) -> P:
-        """Built-in aggregates, which work on Arrow batches: ``agg(F.sum("v").alias("total"), F.count("*"), uid="sums")``,
-        or ``agg({"v": "sum"}, uid="sums")``. Names and results are PySpark's: ``sum``, ``count``, ``min``, ``max``,
+        """Built-in aggregates on Arrow batches: ``agg(F.sum("v").alias("total"), F.count("*"), uid="sums")``, or
+        ``agg({"v": "sum"}, uid="sums")``. Names and results are PySpark's: ``sum``, ``count``, ``min``, ``max``,
         ``avg``, ``stddev``, ``stddev_pop``, ``variance``, ``var_pop`` and ``approx_count_distinct``; and ``first`` and
         ``last``, which go by event time here.
 

@@ -113,8 +113,9 @@ class _ShardedChanges:
     def put_columns(
         self, numbers: Numbers, columns_at: Callable[[Any], ValueColumns], name: str = "columns"
     ) -> None:
-        """Changes of many keys, for the field ``name``; ``columns_at`` gives the entries at these places of ``numbers``. It is asked once for
-        each shard, so that the changes are copied only once: they may be half of what fits in memory."""
+        """Changes of many keys, for the field ``name``; ``columns_at`` gives the entries at these places of
+        ``numbers``. It is asked once for each shard, so that the changes are copied only once: they may be half of what
+        fits in memory."""
         shards = self._shards[numbers]
         if len(shards) and (shards == shards[0]).all():
             setattr(self._in(int(shards[0])), name, columns_at(slice(None)))

@@ -1,4 +1,4 @@
-"""Values of many keys, each in a namespace of its own, read together: one call per committed table, not one per cell."""
+"""Values of many keys, each in a namespace of its own, read together: one call per table, not one per cell."""
 
 from __future__ import annotations
 

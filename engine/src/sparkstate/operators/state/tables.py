@@ -71,9 +71,7 @@ class OperatorTables:
         """These are all: overlays have an entry for each, and those of value states are read ahead."""
         self.handles = list(handles)
         self._prefetched = [
-            handle
-            for handle in self.handles
-            if isinstance(handle, ValueStateHandle) and not handle.is_spaced
+            handle for handle in self.handles if isinstance(handle, ValueStateHandle) and not handle.is_spaced
         ]
 
     def no_keys(self) -> KnownKeys:
