@@ -132,12 +132,16 @@ class TableChanges:
 
     def column_parts(self, size: int) -> Iterator[TableChanges]:
         """The columns alone, so many entries at a time."""
-        for start in range(0, len(self.columns or ()), size):
-            assert self.columns is not None
-            yield TableChanges(self.spec, columns=self.columns.select(slice(start, start + size)))
-        for start in range(0, len(self.pairs or ()), size):
-            assert self.pairs is not None
-            yield TableChanges(self.spec, pairs=self.pairs.select(slice(start, start + size)))
+        for part in _parts(self.columns, size):
+            yield TableChanges(self.spec, columns=part)
+        for part in _parts(self.pairs, size):
+            yield TableChanges(self.spec, pairs=part)
+
+
+def _parts(columns: ValueColumns | None, size: int) -> Iterator[ValueColumns]:
+    if columns is not None:
+        for start in range(0, len(columns), size):
+            yield columns.select(slice(start, start + size))
 
 
 class CanonicalRow(NamedTuple):
