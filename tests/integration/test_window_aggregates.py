@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from pyspark.sql import functions as F
 from support.spark import spark_session
 
@@ -197,6 +199,27 @@ def test_aggregates_that_cannot_be_done_are_refused(tmp_path: Path, exprs: Any, 
     with pytest.raises(errors.SpecInvalid, match=message) as refused:
         declared(tmp_path, *exprs())
     assert "'sums'" in str(refused.value)
+
+
+ODD = st.recursive(
+    st.none()
+    | st.integers()
+    | st.text(max_size=6)
+    | st.sampled_from(["v", "*", "sum", "avg", "", "`", "v`", "odd", "odd.a", "a b", "count(1)", "__sparkstate_kg"]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3) | st.just("v"), inner, max_size=2),
+    max_leaves=3,
+)
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(exprs=st.lists(ODD, max_size=2))
+def test_whatever_is_given_is_refused_with_a_sentence_or_works(tmp_path: Path, exprs: list[Any]) -> None:
+    try:
+        spec = declared(tmp_path, *exprs)
+    except errors.SpecInvalid as refused:
+        assert "agg(…) of 'sums'" in str(refused)
+    else:
+        assert len(spec.output_schema) >= 4
 
 
 @pytest.mark.parametrize(

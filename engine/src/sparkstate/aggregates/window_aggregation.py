@@ -104,6 +104,12 @@ class WindowAggregation(KeyedBatchFunction):
     def _again(self, rows: _SlicedRows, keys: BatchKeys, ctx: BatchContext) -> Iterator[pa.RecordBatch]:
         """Windows that have ended and got rows all the same."""
         following = _following(ctx.timer_service())
+        # Also where none of them is put out again: what was merged for windows to come has those slices.
+        is_late = self._slices.first_ends(rows.pair_slices) < following
+        if not is_late.any():
+            return
+        changed = keys.select(np.unique(rows.pair_keys[is_late]))
+        self._windows.forget_tails(changed, int(self._slices.next_ends(np.array([following]))[0]))
         least = self._slices.next_ends(
             np.maximum(rows.pair_slices + self._slices.width, following - self._slices.lateness)
         )
@@ -114,11 +120,7 @@ class WindowAggregation(KeyedBatchFunction):
             # By time, then by key: one number stands for a window of a key.
             found.append((least[places] - first) // self._slices.slide * len(keys) + rows.pair_keys[places])
             least = least + self._slices.slide
-        if not found:
-            return
-        windows = np.unique(np.concatenate(found))
-        changed = keys.select(np.unique(windows % len(keys)))
-        self._windows.forget_tails(changed, int(self._slices.next_ends(np.array([following]))[0]))
+        windows = np.unique(np.concatenate(found)) if found else np.empty(0, np.int64)
         for part in self._parts(len(windows)):
             order, places = np.divmod(windows[part], len(keys))
             again, ends = keys.select(places), first + order * self._slices.slide
