@@ -52,9 +52,7 @@ LATE = OutputTag("late", "k long, v long, s string")
 
 
 def at(milliseconds):
-    return datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(
-        milliseconds=milliseconds
-    )
+    return datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(milliseconds=milliseconds)
 
 
 class Model:

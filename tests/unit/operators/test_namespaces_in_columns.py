@@ -51,7 +51,9 @@ class PerBatch(KeyedBatchFunction):
         pairs = keys.select([code for code, _ in last])
         spaces = pa.array([space for _, space in last])
         made = [None if number is None else self.make(number) for number in last.values()]
-        self.state.update(pairs, pa.array(made), mask=pa.array([m is not None for m in made]), namespaces=spaces)
+        self.state.update(
+            pairs, pa.array(made), mask=pa.array([m is not None for m in made]), namespaces=spaces
+        )
         self.state.clear(pairs, mask=pa.array([m is None for m in made]), namespaces=spaces)
 
 

@@ -1,8 +1,8 @@
 """Reads PySpark's aggregates: ``agg(F.sum("v").alias("total"))`` as sparkstate's own aggregates of windows.
 
 Spark analyses the aggregates as it would for ``groupBy(keys).agg(…)``, so names, types and casts of the results are
-Spark's. Then the analysed plan is read. What is computed within an aggregate, such as ``a * 2`` in ``F.sum(a * 2)``, is
-computed in Spark before the rows go to the slots, from the expression's SQL text. That text is analysed again and
+Spark's. Then the analysed plan is read. An expression within an aggregate, such as ``a * 2`` in ``F.sum(a * 2)``, is
+computed in Spark before the rows go to the slots, from its SQL text. That text is analysed again and
 compared, so an expression that has no such text is refused.
 """
 
@@ -31,7 +31,7 @@ from sparkstate.aggregates.sums import Average, Count, Sum
 from sparkstate.aggregates.window_aggregation import END, START
 
 _ALIASES: Final = ("avg", "mean", "sum")
-"""What sums and averages are called; others of their class have other rules, such as ``try_sum``."""
+"""The names of sums and averages; others of their class have other rules, such as ``try_sum``."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def _analysed(
         is_pair = is_map and bool(each) and all(isinstance(t, str) for pair in each.items() for t in pair)
         if not is_pair and not isinstance(each, Column):
             raise errors.SpecInvalid(
-                f'{where}: {each!r} is no aggregate; give Columns, such as F.sum("v").alias("total"), or one dict, '
+                f'{where}: {each!r} is not an aggregate; give Columns, such as F.sum("v").alias("total"), or one dict, '
                 'such as {"v": "sum"}'
             )
     try:
@@ -118,8 +118,8 @@ class _Reader:
         expression = named.children().apply(0) if _class(named) == "Alias" else named
         if _class(expression) != "AggregateExpression":
             raise errors.SpecInvalid(
-                f"{where}: it is no aggregate by itself; give aggregates alone, and compute with their results in a "
-                "sink or a next operator"
+                f"{where}: it is not an aggregate by itself; give aggregates alone, and compute with their results in "
+                "a sink or a next operator"
             )
         function = expression.aggregateFunction()
         name = str(function.prettyName())

@@ -187,7 +187,9 @@ def _check_pairs(store: ShardStore, found: Any) -> None:
     _equal(found.get_many(groups.tolist(), singles), [None, 5.0, 6.0, 7.0], "the same, read singly")
     others = [NamespacedCell(None, 2), NamespacedCell(7, "window"), 7]
     _equal(found.get_many([1, 3, 3], others), [3.0, 77.0, 2.5], "values beside them")
-    store.commit([TableChanges(NUMBERS, {cell: DELETED for cell in (*singles, others[0])})], {7: 3, 8: 8, None: 1})
+    store.commit(
+        [TableChanges(NUMBERS, dict.fromkeys((*singles, others[0]), DELETED))], {7: 3, 8: 8, None: 1}
+    )
     _equal(found.get_many(groups.tolist(), singles), [None] * 4, "values in namespaces, deleted singly")
 
 

@@ -1,7 +1,7 @@
 """A table of numbers by whole-number keys, as columns: an entry takes 44 bytes, where Python objects in dicts take 178.
 
 The record path and functions on batches use the same table. A null key has no place in a column, nor has the cell of a
-namespace that is no whole number; they lie in a table of cells beside it.
+namespace of another type than whole numbers; they lie in a table of cells beside it.
 
 Cells of whole-number namespaces are in that table too until a function on batches writes such a state. From then on
 they are in columns, by key and namespace. A function called per record reads them one by one, which columns make slow.
