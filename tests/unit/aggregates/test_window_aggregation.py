@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparkstate import columns
+from sparkstate import columns, errors
 from sparkstate.aggregates.accumulators import Output
 from sparkstate.aggregates.deviations import Deviation
 from sparkstate.aggregates.distinct import DistinctCount
@@ -22,6 +22,7 @@ from sparkstate.aggregates.extremes import Extreme
 from sparkstate.aggregates.slices import Slices
 from sparkstate.aggregates.sums import Average, Count, Sum
 from sparkstate.aggregates.window_aggregation import WindowAggregation
+from sparkstate.backends.hashmap.store import HashMapStoreFactory
 from sparkstate.backends.rocksdb.factory import RocksDBStoreFactory
 from sparkstate.functions import MIN_WATERMARK, OutputTag
 from sparkstate.keygroups import KeySpace
@@ -266,17 +267,32 @@ def test_the_sum_of_doubles_does_not_depend_on_the_cut():
     assert len(totals) == 1
 
 
-def test_late_rows_are_counted_and_dropped_without_a_side_output():
+def test_late_rows_are_counted_and_dropped_without_a_side_output(tmp_path):
+    factory = HashMapStoreFactory()
+    stores = {
+        shard: factory.create(shard, KEY_SPACE.key_groups_of_shard(shard), tmp_path) for shard in range(2)
+    }
+    operator = operator_of("numbers", Slices(10, 10), stores, None)
+    batch = pa.record_batch(
+        {
+            "k": [1, 1],
+            "v": [1, 1],
+            columns.KEY_GROUP: pa.array([0, 0], pa.int32()),
+            columns.TIMESTAMP: [9, 10],
+        }
+    )
+    overlay = operator.begin(1, 9, 0)
+    operator.process_batch(overlay, batch)
+    operator.finish(overlay, 100)
+    assert overlay.late_rows == 1
+    assert [row["rows"] for each in overlay.output() for row in each.to_pylist()] == [1]
+
+
+@pytest.mark.parametrize(
+    ("time", "message"), [(2**62, "windows take times"), (None, "a row without event time")], ids=str
+)
+def test_a_time_that_no_window_has_fails_with_its_row(time, message):
     with harness("numbers", "hashmap", Slices(10, 10)) as opened:
-        opened.process_watermark(9)
-        opened.process_elements([({"k": 1, "v": 1, "s": None}, 9), ({"k": 1, "v": 1, "s": None}, None)])
-        opened.process_watermark(100)
-        assert opened.output() == []
-
-
-def test_a_time_that_no_timestamp_can_hold_fails_with_its_row():
-    with (
-        harness("numbers", "hashmap", Slices(10, 10)) as opened,
-        pytest.raises(Exception, match="windows take times"),
-    ):
-        opened.process_element({"k": 1, "v": 1, "s": None}, 2**62)
+        with pytest.raises(errors.UserCodeError, match=message) as refused:
+            opened.process_element({"k": 1, "v": 4711, "s": None}, time)
+        assert "4711" in str(refused.value)

@@ -24,7 +24,7 @@ Flags: TypeAlias = npt.NDArray[np.bool_]
 
 MOST_SLICES = 100_000
 """Of a window: each is read when a window ends."""
-FARTHEST_MS = 9_000_000_000_000_000
+FARTHEST_TIME = 9_000_000_000_000_000
 """Times beyond it, the year 287,000, do not fit in a timestamp of microseconds."""
 
 
@@ -43,10 +43,10 @@ class Slices:
             ("slide", self.slide, 1),
             ("lateness", self.lateness, 0),
         ):
-            if not isinstance(value, int) or isinstance(value, bool) or not least <= value < FARTHEST_MS:
+            if not isinstance(value, int) or isinstance(value, bool) or not least <= value < FARTHEST_TIME:
                 raise errors.SpecInvalid(
                     f"a window's {name} is {value!r} ms; it must be a whole number, at least {least} and below "
-                    f"{FARTHEST_MS}"
+                    f"{FARTHEST_TIME}"
                 )
         if (
             not isinstance(self.offset, int)

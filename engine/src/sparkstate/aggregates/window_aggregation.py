@@ -25,7 +25,7 @@ import pyarrow as pa
 from sparkstate import columns
 from sparkstate.aggregates import accumulators
 from sparkstate.aggregates.accumulators import Entries, Output
-from sparkstate.aggregates.slices import FARTHEST_MS, Flags, Slices, Times
+from sparkstate.aggregates.slices import FARTHEST_TIME, Flags, Slices, Times
 from sparkstate.aggregates.window_results import WindowResults
 from sparkstate.batches.functions import (
     BatchContext,
@@ -211,7 +211,7 @@ def _distinct(slices: Times) -> tuple[Times, Any]:
 def _following(service: BatchTimerService) -> int:
     """The least end of a window that has not ended."""
     watermark = service.current_watermark()
-    return max(-2 * FARTHEST_MS, min(watermark, 2 * FARTHEST_MS)) + 2
+    return max(-2 * FARTHEST_TIME, min(watermark, 2 * FARTHEST_TIME)) + 2
 
 
 def _timestamps(times: Times) -> pa.Array:
@@ -226,7 +226,7 @@ def _times(stamps: pa.Array, slices: Slices) -> Times:
             "before keyed()",
         )
     times: Times = stamps.to_numpy()
-    limit = FARTHEST_MS - slices.size - slices.lateness
+    limit = FARTHEST_TIME - slices.size - slices.lateness
     wrong = np.flatnonzero(np.abs(times) > limit)
     if len(wrong):
         row = int(wrong[0])
