@@ -36,20 +36,23 @@ def by_spark(rows: DataFrame, window: Column) -> Counter[tuple[Any, ...]]:
 def test_windows_are_those_of_spark_sql_through_kills_and_a_savepoint(
     tmp_path: Path, first: str, second: str
 ) -> None:
-    rows = totals.make_input(tmp_path / "in", files=9)
+    rows = totals.make_input(tmp_path / "in", files=12)
     document = driving.manifest(
         tmp_path, "windowed.py", stateBackend={"type": first}, trigger={"processingTime": "100ms"}
     )
     with driving.Driver(tmp_path, document) as driver, driver.client() as client:
         driver.kill_in("slot-0", ProcessPhase.FINISH)
         driving.wait_for(
-            lambda: client.status().rows_total >= len(rows), driving.PATIENCE_S, "all rows", driver.process
+            lambda: all(totals.read(tmp_path / "out" / name) for name in WINDOWS),
+            driving.PATIENCE_S,
+            "windows of each kind",
+            driver.process,
         )
         client.trigger_savepoint(documents.SavepointRequest(trigger_id="half-way", stop=True))
         driver.finish()
     savepoint = driver.end()["savepoint"]["location"]
 
-    rows += totals.make_input(tmp_path / "in", files=3, first=9, seed=8)
+    rows += totals.make_input(tmp_path / "in", files=3, first=12, seed=8)
     copy = driving.manifest(
         tmp_path,
         "windowed.py",

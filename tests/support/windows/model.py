@@ -1,4 +1,4 @@
-"""Windows as Flink's documentation describes them, in plain Python: the panes of each key in a list, no state, no store.
+"""Windows as Flink's documentation describes them, in plain Python: each key has a list of panes.
 
 Written from Flink's pages on windows and the Javadoc of its triggers and evictors. It shares no code with
 ``sparkstate.windows``, so that the two can be compared. A pane holds its rows; its trigger's facts are two numbers; its

@@ -120,7 +120,5 @@ def function(program: Program, by: str) -> KeyedProcessFunction:
             Values(), Result(), accumulator_type=Types.STRING(), element_type=ROW if program.evictor else None
         )
     return (
-        made.apply(ApplyRows(), element_type=ROW)
-        if by == "apply"
-        else made.process(Rows(), element_type=ROW)
+        made.apply(ApplyRows(), element_type=ROW) if by == "apply" else made.process(Rows(), element_type=ROW)
     )

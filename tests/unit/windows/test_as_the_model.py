@@ -83,9 +83,7 @@ class Run:
         return sorted(side.output()), sorted(late)
 
 
-def check(
-    program: Program, epochs: Any, by: str, backends: tuple[Any, Any] = ("hashmap", "hashmap")
-) -> None:
+def check(program: Program, epochs: Any, by: str, backends: tuple[Any, Any] = ("hashmap", "hashmap")) -> None:
     model, run = Model(program), Run(program, by, backends)
     now = 0
     with run.stack:

@@ -57,9 +57,7 @@ def outputs(evictor: windows.Evictor, rows: list[tuple[int, int | None]], by: st
         )
     function = {
         "process": lambda: operation.process(Values(), element_type=ROW),
-        "aggregate": lambda: operation.aggregate(
-            Total(), accumulator_type=Types.LONG(), element_type=ROW
-        ),
+        "aggregate": lambda: operation.aggregate(Total(), accumulator_type=Types.LONG(), element_type=ROW),
         "reduce": lambda: operation.reduce(
             lambda a, b: Row.of(key=a.key, value=a.value + b.value), value_type=ROW
         ),

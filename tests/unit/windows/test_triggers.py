@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sparkstate import windows
+from sparkstate import errors, windows
 from sparkstate.functions import MAX_WATERMARK
 from sparkstate.serde.types import Types
 from sparkstate.state.descriptors import ListStateDescriptor, ReducingStateDescriptor, ValueStateDescriptor
@@ -62,7 +62,9 @@ class Driven:
 def drive() -> Iterator[Any]:
     made: list[Driven] = []
 
-    def start(assigner: windows.WindowAssigner, trigger: windows.Trigger | None = None, **lateness: int) -> Driven:
+    def start(
+        assigner: windows.WindowAssigner, trigger: windows.Trigger | None = None, **lateness: int
+    ) -> Driven:
         operation = windows.over(assigner)
         if trigger is not None:
             operation = operation.trigger(trigger)
@@ -209,7 +211,9 @@ class Third(windows.Trigger):
         ctx.delete_event_time_timer(window.max_timestamp())
 
 
-@pytest.mark.parametrize("assigner", [windows.TumblingEventTimeWindows.of(100), SESSIONS], ids=["tumbling", "session"])
+@pytest.mark.parametrize(
+    "assigner", [windows.TumblingEventTimeWindows.of(100), SESSIONS], ids=["tumbling", "session"]
+)
 def test_an_authors_trigger_has_state_of_its_own_that_merges_and_goes(drive, assigner):
     job = drive(assigner, windows.PurgingTrigger.of(Third()) if assigner is SESSIONS else Third())
     assert job.add(1, 1) == job.add(2, 15) == []
@@ -246,7 +250,10 @@ class Forgetful(windows.CountTrigger):
 
 def test_a_state_that_is_no_attribute_of_the_trigger_is_refused_with_the_remedy(drive):
     job = drive(TUMBLING, Forgetful(2))
-    with pytest.raises(Exception, match="Forgetful asks for the state 'secret'.*keep each descriptor in an attribute"):
+    with pytest.raises(
+        errors.UserCodeError,
+        match=r"Forgetful asks for the state 'secret', .*keep each descriptor in an attribute",
+    ):
         job.add(1, 1)
 
 

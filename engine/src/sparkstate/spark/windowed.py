@@ -38,7 +38,7 @@ class WindowedStream(Generic[P]):
     """
 
     operation: WindowOperation
-    """What was chosen so far."""
+    """The windows, trigger, evictor and lateness so far."""
     rows: Callable[[], T.StructType]
     """Gives the columns of the stream."""
     declare: Callable[..., P]
@@ -100,7 +100,7 @@ class WindowedStream(Generic[P]):
         """Fold the rows of a window into an accumulator, as they come. ``window_function`` is given its result when
         the window fires; without it, the result is put out. ``accumulator_type`` is the type of the accumulator;
         ``element_type`` that of a row, where an evictor keeps them (default: that of the stream's rows)."""
-        if self.operation.chosen_evictor is not None:
+        if self.operation.keeps_rows:
             element_type = self._row_type(element_type, f"aggregate(element_type=…) of {uid!r}")
         made = self.operation.aggregate(
             aggregate_function,

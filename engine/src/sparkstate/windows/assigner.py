@@ -13,7 +13,7 @@ from sparkstate.windows.window import TimeWindow, Window
 
 
 class WindowAssignerContext(ABC):
-    """What an assigner may ask."""
+    """Given to an assigner."""
 
     @abstractmethod
     def get_current_processing_time(self) -> int:
@@ -62,5 +62,4 @@ class MergingWindowAssigner(WindowAssigner):
 
     @abstractmethod
     def merge_windows(self, windows: Iterable[TimeWindow], callback: MergeCallback) -> None:
-        """Call ``callback.merge(these, result)`` for the windows that become one. ``windows`` are those of the current
-        key."""
+        """Call ``callback.merge(these, result)`` for the windows of the current key that become one."""

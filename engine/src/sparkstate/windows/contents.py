@@ -10,8 +10,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, Protocol, TypeAlias, cast
 
+from sparkstate import errors
 from sparkstate.functions import RuntimeContext
 from sparkstate.serde.typeinfo import TypeInformation
 from sparkstate.serde.types import Types
@@ -21,14 +22,12 @@ from sparkstate.windows import states
 from sparkstate.windows.evictors import TimestampedValue
 
 NAME: Final = "contents"
+ToValues: TypeAlias = Callable[[Iterable[Any]], list[Any]]
+"""Makes the values for a window's function of the rows that an evictor has left."""
 
 
 class Contents(ABC):
     """The contents of the windows of the current key. One object serves all keys."""
-
-    @abstractmethod
-    def open(self, runtime: RuntimeContext) -> None:
-        """Ask for the state."""
 
     @abstractmethod
     def add(self, namespace: Any, element: Any, timestamp: int | None) -> bool:
@@ -53,15 +52,15 @@ class Fold:
     """How values become one. Functions instead of methods: two of them are called for every row."""
 
     start: Callable[[Any], Any]
-    """What the first value becomes."""
+    """Of the first value."""
     add: Callable[[Any, Any], Any]
-    """What a further value (the second argument) becomes, together with those before."""
+    """Of the values so far, folded, and a further one."""
     merge: Callable[[Any, Any], Any]
-    """What two folded values become."""
+    """Of two folded values."""
     result: Callable[[Any], Any]
     """The value that the window's function is given."""
     empty: Callable[[], Any] | None = None
-    """What no value at all becomes, where an evictor has removed every row; None: the window puts out nothing."""
+    """Of no value at all, where an evictor has removed every row; None: the window puts out nothing."""
 
 
 def reducing(function: ReduceFunction | Callable[[Any, Any], Any]) -> Fold:
@@ -89,19 +88,21 @@ def _same(value: Any) -> Any:
 class FoldedContents(Contents):
     """One value per window."""
 
-    def __init__(self, fold: Fold, value_type: TypeInformation) -> None:
+    def __init__(self, fold: Fold, state: api.ValueState[Any]) -> None:
         self._fold = fold
-        self._descriptor = states.own(descriptors.ValueStateDescriptor(NAME, value_type))
-        self._state: api.ValueState[Any]
-
-    def open(self, runtime: RuntimeContext) -> None:
-        self._state = runtime.get_state(self._descriptor)
+        self._state = state
 
     def add(self, namespace: Any, element: Any, timestamp: int | None) -> bool:
         state, fold = self._state, self._fold
         state.set_current_namespace(namespace)
         folded = state.value()
-        state.update(fold.start(element) if folded is None else fold.add(folded, element))
+        made = fold.start(element) if folded is None else fold.add(folded, element)
+        if made is None:
+            raise errors.StateError(
+                "the function of reduce() or aggregate() returned None, which would empty the window; return the value "
+                "or the accumulator"
+            )
+        state.update(made)
         return folded is None
 
     def values(self, namespace: Any) -> list[Any]:
@@ -134,17 +135,13 @@ class FoldedContents(Contents):
 class ListedContents(Contents):
     """All rows of a window."""
 
-    def __init__(self, element_type: TypeInformation) -> None:
-        self._descriptor = states.own(descriptors.ListStateDescriptor(NAME, element_type))
-        self._state: api.ListState[Any]
-
-    def open(self, runtime: RuntimeContext) -> None:
-        self._state = runtime.get_list_state(self._descriptor)
+    def __init__(self, state: api.ListState[Any]) -> None:
+        self._state = state
 
     def add(self, namespace: Any, element: Any, timestamp: int | None) -> bool:
         state = self._state
         state.set_current_namespace(namespace)
-        was_empty = not cast("_Touched", state).holds_items()
+        was_empty = not cast("_ListState", state).holds_items()
         state.add(element)
         return was_empty
 
@@ -167,7 +164,7 @@ class ListedContents(Contents):
         self._state.add_all(moved)
 
 
-class _Touched(Protocol):
+class _ListState(Protocol):
     """The list state of an operator."""
 
     def holds_items(self) -> bool:
@@ -178,10 +175,8 @@ class TimestampedContents(ListedContents):
     """All rows of a window with their event times, for an evictor. ``to_values`` makes of the rows that are left what
     the window's function is given."""
 
-    def __init__(
-        self, element_type: TypeInformation, to_values: Callable[[Iterable[Any]], list[Any]]
-    ) -> None:
-        super().__init__(Types.ROW([element_type, Types.LONG()]))
+    def __init__(self, state: api.ListState[Any], to_values: ToValues) -> None:
+        super().__init__(state)
         self._to_values = to_values
 
     def add(self, namespace: Any, element: Any, timestamp: int | None) -> bool:
@@ -199,6 +194,29 @@ class TimestampedContents(ListedContents):
         """These are the contents."""
         self._state.set_current_namespace(namespace)
         self._state.update(elements)
+
+
+OpenContents: TypeAlias = Callable[[RuntimeContext], Contents]
+"""Asks for the state of the contents: a window operation has this, and its operator calls it once."""
+
+
+def keep_folded(fold: Fold, value_type: TypeInformation) -> OpenContents:
+    """One value of ``value_type`` per window."""
+    descriptor = states.own(descriptors.ValueStateDescriptor(NAME, value_type))
+    return lambda runtime: FoldedContents(fold, runtime.get_state(descriptor))
+
+
+def keep_rows(element_type: TypeInformation) -> OpenContents:
+    """All rows of a window."""
+    descriptor = states.own(descriptors.ListStateDescriptor(NAME, element_type))
+    return lambda runtime: ListedContents(runtime.get_list_state(descriptor))
+
+
+def keep_timestamped(element_type: TypeInformation, to_values: ToValues) -> OpenContents:
+    """All rows of a window with their event times."""
+    kind = Types.ROW([element_type, Types.LONG()])
+    descriptor = states.own(descriptors.ListStateDescriptor(NAME, kind))
+    return lambda runtime: TimestampedContents(runtime.get_list_state(descriptor), to_values)
 
 
 def folded(fold: Fold, values: Iterable[Any]) -> list[Any]:

@@ -2,48 +2,26 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any
 
 from sparkstate.functions import RuntimeContext, TimerService
 from sparkstate.windows.contexts import FunctionScope
-from sparkstate.windows.functions import ProcessWindowFunction, WindowFunction
+from sparkstate.windows.functions import AnyWindowFunction, ProcessWindowFunction, WindowFunction
 
 
-class Emission(ABC):
-    """What makes the rows of a window."""
+class Emission:
+    """Makes the rows of a window: here the values are the rows, as of ``reduce`` and ``aggregate`` alone."""
 
-    @abstractmethod
-    def open(self, runtime: RuntimeContext, merging: bool) -> None:
-        """Open the author's function; ``merging``: windows may merge."""
-
-    @abstractmethod
-    def rows(self, key: Any, window: Any, namespace: Any, values: list[Any]) -> Iterable[Any] | None:
-        """The rows that the window puts out for these values."""
-
-    def bind(self, timers: TimerService) -> None:  # noqa: B027 - most have no use for it
+    def bind(self, timers: TimerService) -> None:
         """The times of the records to come."""
 
-    def end(self, window: Any, namespace: Any) -> None:  # noqa: B027 - the same
-        """The window has ended."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Close the author's function."""
-
-
-class ValuesAsRows(Emission):
-    """The values are rows: ``reduce`` and ``aggregate`` without a window function."""
-
-    def open(self, runtime: RuntimeContext, merging: bool) -> None:
-        """There is nothing to open."""
-
     def rows(self, key: Any, window: Any, namespace: Any, values: list[Any]) -> Iterable[Any] | None:
+        """The rows that the window puts out for these values."""
         return values
 
-    def close(self) -> None:
-        """There is nothing to close."""
+    def end(self, window: Any, namespace: Any) -> None:
+        """The window has ended."""
 
 
 class ByWindowFunction(Emission):
@@ -52,26 +30,16 @@ class ByWindowFunction(Emission):
     def __init__(self, function: WindowFunction) -> None:
         self._function = function
 
-    def open(self, runtime: RuntimeContext, merging: bool) -> None:
-        self._function.open(runtime)
-
     def rows(self, key: Any, window: Any, namespace: Any, values: list[Any]) -> Iterable[Any] | None:
         return self._function.apply(key, window, values)
-
-    def close(self) -> None:
-        self._function.close()
 
 
 class ByProcessWindowFunction(Emission):
     """By a ``ProcessWindowFunction``."""
 
-    def __init__(self, function: ProcessWindowFunction) -> None:
+    def __init__(self, function: ProcessWindowFunction, scope: FunctionScope) -> None:
         self._function = function
-        self._scope: FunctionScope
-
-    def open(self, runtime: RuntimeContext, merging: bool) -> None:
-        self._function.open(runtime)
-        self._scope = FunctionScope(runtime, self._function, merging)
+        self._scope = scope
 
     def bind(self, timers: TimerService) -> None:
         self._scope.timers = timers
@@ -84,5 +52,11 @@ class ByProcessWindowFunction(Emission):
         self._scope.enter(window, namespace)
         self._function.clear(self._scope)
 
-    def close(self) -> None:
-        self._function.close()
+
+def opened(function: AnyWindowFunction | None, runtime: RuntimeContext, merging: bool) -> Emission:
+    """Opens the author's function, if there is one; ``merging``: windows may merge."""
+    if function is not None:
+        function.open(runtime)
+    if isinstance(function, ProcessWindowFunction):
+        return ByProcessWindowFunction(function, FunctionScope(runtime, function, merging))
+    return ByWindowFunction(function) if isinstance(function, WindowFunction) else Emission()

@@ -14,12 +14,12 @@ from sparkstate import durations, errors
 T = TypeVar("T")
 
 
-class _Timestamped(NamedTuple):
+class _ValuePair(NamedTuple):
     value: Any
     timestamp: int | None
 
 
-class TimestampedValue(_Timestamped, Generic[T]):
+class TimestampedValue(_ValuePair, Generic[T]):
     """A row of a window (``value``) and its event time in ms (``timestamp``, None without one)."""
 
     __slots__ = ()

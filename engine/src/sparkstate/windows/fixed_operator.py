@@ -24,11 +24,11 @@ class FixedWindowOperator(WindowOperator):
         rows: list[Any] | None = None
         is_skipped = True
         for window in self.assigner.assign_windows(value, timestamp, self._assigner_scope):
+            namespace = window_module.namespace_of(window)
             last = window.max_timestamp()
             if self._in_event_time and last + self.lateness_ms <= watermark:
                 continue
             is_skipped = False
-            namespace = window_module.namespace_of(window)
             is_first = self._contents.add(namespace, value, timestamp)
             if self._only_at_end and last > watermark:
                 if is_first:

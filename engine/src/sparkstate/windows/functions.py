@@ -66,7 +66,7 @@ _Context: TypeAlias = WindowContext
 
 
 class AnyWindowFunction:
-    """What both kinds have."""
+    """The methods that both kinds of window functions have."""
 
     def open(self, ctx: RuntimeContext) -> None:
         """Called once in every slot, before the first row. States asked for here are those of the key."""

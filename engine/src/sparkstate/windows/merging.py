@@ -36,17 +36,12 @@ _WINDOW: Final = struct.Struct(">qqq")
 class MergingWindows:
     """The windows of the current key. One object serves all keys: ``load`` comes first."""
 
-    def __init__(self, assigner: MergingWindowAssigner) -> None:
+    def __init__(self, assigner: MergingWindowAssigner, state: api.ValueState[bytes]) -> None:
         self._assigner = assigner
         self._touching = assigner.merges_what_touches
-        self._descriptor = states.own(ValueStateDescriptor("merging", Types.PRIMITIVE_ARRAY(Types.BYTE())))
-        self._state: api.ValueState[bytes]
+        self._state = state
         self._places: dict[TimeWindow, int] = {}
         self._changed = False
-
-    def open(self, runtime: RuntimeContext) -> None:
-        """Ask for the state."""
-        self._state = runtime.get_state(self._descriptor)
 
     def load(self) -> None:
         """Read the windows of the current key."""
@@ -131,6 +126,12 @@ class MergingWindows:
     def _free_place(self) -> int:
         taken = set(self._places.values())
         return next(place for place in itertools.count() if place not in taken)
+
+
+def opened(assigner: MergingWindowAssigner, runtime: RuntimeContext) -> MergingWindows:
+    """Asks for the state."""
+    descriptor = states.own(ValueStateDescriptor("merging", Types.PRIMITIVE_ARRAY(Types.BYTE())))
+    return MergingWindows(assigner, runtime.get_state(descriptor))
 
 
 class _Answer(MergeCallback):

@@ -7,12 +7,11 @@ from typing import Any
 
 from sparkstate import errors
 from sparkstate.functions import Context, OutputTag, RuntimeContext
-from sparkstate.windows import contexts
+from sparkstate.windows import contexts, merging
 from sparkstate.windows.assigner import MergingWindowAssigner
-from sparkstate.windows.contents import Contents
-from sparkstate.windows.emission import Emission
+from sparkstate.windows.contents import OpenContents
 from sparkstate.windows.evictors import Evictor
-from sparkstate.windows.merging import MergingWindows
+from sparkstate.windows.functions import AnyWindowFunction
 from sparkstate.windows.trigger import Trigger
 from sparkstate.windows.window import TimeWindow
 from sparkstate.windows.window_operator import WindowOperator
@@ -25,8 +24,8 @@ class MergingWindowOperator(WindowOperator):
         self,
         assigner: MergingWindowAssigner,
         trigger: Trigger,
-        contents: Contents,
-        emission: Emission,
+        contents: OpenContents,
+        function: AnyWindowFunction | None,
         *,
         evictor: Evictor | None = None,
         lateness_ms: int = 0,
@@ -36,16 +35,16 @@ class MergingWindowOperator(WindowOperator):
             assigner,
             trigger,
             contents,
-            emission,
+            function,
             evictor=evictor,
             lateness_ms=lateness_ms,
             late_tag=late_tag,
         )
-        self._windows = MergingWindows(assigner)
+        self._merging_assigner = assigner
 
     def open(self, ctx: RuntimeContext) -> None:
         super().open(ctx)
-        self._windows.open(ctx)
+        self._windows = merging.opened(self._merging_assigner, ctx)
 
     def _merges(self) -> bool:
         return True

@@ -14,7 +14,7 @@ from sparkstate import durations, errors
 from sparkstate.functions import OutputTag
 from sparkstate.serde.typeinfo import TypeInformation
 from sparkstate.state.folding import AggregateFunction, ReduceFunction
-from sparkstate.windows import contents, emission
+from sparkstate.windows import contents
 from sparkstate.windows.assigner import MergingWindowAssigner, WindowAssigner
 from sparkstate.windows.evictors import Evictor
 from sparkstate.windows.fixed_operator import FixedWindowOperator
@@ -101,7 +101,7 @@ class WindowOperation:
             raise errors.SpecInvalid(
                 f"reduce({reduce_function!r}): pass a ReduceFunction object or a function of two rows"
             )
-        _check_type(value_type, "reduce(value_type=…)")
+        _checked(value_type, "reduce(value_type=…)")
         return self._folding(
             contents.reducing(reduce_function), window_function, value_type, value_type, "reduce"
         )
@@ -123,14 +123,14 @@ class WindowOperation:
             )
         if (
             isinstance(self.assigner, MergingWindowAssigner)
-            and self.chosen_evictor is None
+            and not self.keeps_rows
             and type(aggregate_function).merge is AggregateFunction.merge
         ):
             raise errors.SpecInvalid(
                 f"aggregate({type(aggregate_function).__qualname__}): the windows of {self.assigner!r} merge; define "
                 "merge(acc_a, acc_b) in the function"
             )
-        _check_type(accumulator_type, "aggregate(accumulator_type=…)")
+        _checked(accumulator_type, "aggregate(accumulator_type=…)")
         fold = contents.aggregating(aggregate_function)
         return self._folding(fold, window_function, accumulator_type, element_type, "aggregate")
 
@@ -140,17 +140,20 @@ class WindowOperation:
         """Call the function with all rows of a window, of ``element_type``, when it fires."""
         if not isinstance(process_window_function, ProcessWindowFunction):
             raise _refused("process", "a ProcessWindowFunction", process_window_function)
-        return self._listing(
-            emission.ByProcessWindowFunction(process_window_function), element_type, "process"
-        )
+        return self._listing(process_window_function, element_type, "process")
 
     def apply(self, window_function: WindowFunction, *, element_type: TypeInformation) -> WindowOperator:
         """Call the function with all rows of a window, of ``element_type``, when it fires."""
         if not isinstance(window_function, WindowFunction):
             raise _refused("apply", "a WindowFunction", window_function)
-        return self._listing(emission.ByWindowFunction(window_function), element_type, "apply")
+        return self._listing(window_function, element_type, "apply")
 
     # --- putting it together
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether there is an evictor, for which a window keeps all of its rows."""
+        return self.chosen_evictor is not None
 
     def _folding(
         self,
@@ -160,22 +163,24 @@ class WindowOperation:
         element_type: TypeInformation | None,
         what: str,
     ) -> WindowOperator:
-        rows = _emission_of(window_function, what)
-        if self.chosen_evictor is None:
-            return self._operator(contents.FoldedContents(fold, stored_type), rows)
-        _check_type(element_type, f"{what}(element_type=…), with an evictor, which keeps all rows,")
-        assert element_type is not None
-        return self._operator(
-            contents.TimestampedContents(element_type, lambda values: contents.folded(fold, values)), rows
-        )
+        if window_function is not None and not isinstance(
+            window_function, (ProcessWindowFunction, WindowFunction)
+        ):
+            wanted = "a ProcessWindowFunction or WindowFunction"
+            raise _refused(what, wanted, window_function, "window_function=")
+        if not self.keeps_rows:
+            return self._operator(contents.keep_folded(fold, stored_type), window_function)
+        kind = _checked(element_type, f"{what}(element_type=…), with an evictor, which keeps all rows,")
+        kept = contents.keep_timestamped(kind, lambda values: contents.folded(fold, values))
+        return self._operator(kept, window_function)
 
-    def _listing(self, rows: emission.Emission, element_type: TypeInformation, what: str) -> WindowOperator:
-        _check_type(element_type, f"{what}(element_type=…)")
-        if self.chosen_evictor is None:
-            return self._operator(contents.ListedContents(element_type), rows)
-        return self._operator(contents.TimestampedContents(element_type, list), rows)
+    def _listing(self, function: AnyFunction, element_type: TypeInformation, what: str) -> WindowOperator:
+        kind = _checked(element_type, f"{what}(element_type=…)")
+        if not self.keeps_rows:
+            return self._operator(contents.keep_rows(kind), function)
+        return self._operator(contents.keep_timestamped(kind, list), function)
 
-    def _operator(self, kept: contents.Contents, rows: emission.Emission) -> WindowOperator:
+    def _operator(self, kept: contents.OpenContents, function: AnyFunction | None) -> WindowOperator:
         trigger = self.chosen_trigger or self.assigner.get_default_trigger(None)
         if not isinstance(trigger, Trigger):
             raise errors.SpecInvalid(
@@ -187,7 +192,7 @@ class WindowOperation:
             self.assigner,
             trigger,
             kept,
-            rows,
+            function,
             evictor=self.chosen_evictor,
             lateness_ms=self.lateness_ms,
             late_tag=self.late_tag,
@@ -202,24 +207,15 @@ class WindowOperation:
             )
 
 
-def _emission_of(function: AnyFunction | None, what: str) -> emission.Emission:
-    if function is None:
-        return emission.ValuesAsRows()
-    if isinstance(function, ProcessWindowFunction):
-        return emission.ByProcessWindowFunction(function)
-    if isinstance(function, WindowFunction):
-        return emission.ByWindowFunction(function)
-    raise _refused(what, "a ProcessWindowFunction or WindowFunction", function, "window_function=")
-
-
 def _refused(what: str, wanted: str, function: object, name: str = "") -> errors.SpecInvalid:
     hint = "; create an instance of the class" if isinstance(function, type) else ""
     return errors.SpecInvalid(f"{what}({name}{function!r}): pass {wanted} object{hint}")
 
 
-def _check_type(found: object, what: str) -> None:
+def _checked(found: TypeInformation | None, what: str) -> TypeInformation:
     if not isinstance(found, TypeInformation):
         raise errors.SpecInvalid(
-            f"{what} is {found!r}; give the type of what is stored, made by Types, for example "
+            f"{what} is {found!r}; give a type made by Types, for example "
             "Types.ROW_NAMED(['user', 'amount'], [Types.STRING(), Types.LONG()])"
         )
+    return found

@@ -32,8 +32,7 @@ def own(descriptor: descriptors.StateDescriptor, prefix: str = PREFIX) -> Any:
 
 
 def descriptors_of(owner: object) -> Iterator[descriptors.StateDescriptor]:
-    """The descriptors among the attributes of an object and of its classes, in lists and dicts among them, and in
-    triggers."""
+    """The descriptors among the attributes of an object and of its classes, also in lists, dicts and triggers."""
     attributes = [value for kind in type(owner).__mro__ for value in vars(kind).values()]
     attributes += getattr(owner, "__dict__", {}).values()
     for value in attributes:
@@ -65,7 +64,7 @@ def handle_of(runtime: RuntimeContext, descriptor: descriptors.StateDescriptor) 
         case descriptors.AggregatingStateDescriptor():
             return runtime.get_aggregating_state(descriptor)
         case _:
-            raise errors.StateError(f"{descriptor!r} is no descriptor of a state")
+            raise errors.StateError(f"{descriptor!r} is not a descriptor of a state")
 
 
 class DeclaredStates:
@@ -84,7 +83,7 @@ class DeclaredStates:
         """The state of a descriptor."""
         name = getattr(descriptor, "name", None)
         if name not in self._handles:
-            self._refuse(f"asks for the state {name!r}, whose descriptor is no attribute of it")
+            self._refuse(f"asks for the state {name!r}, whose descriptor is not one of its attributes")
         if self._identities[name] != descriptor.identity():
             self._refuse(f"asks for the state {name!r} as {descriptor!r}, while its attribute says otherwise")
         return self._handles[name]

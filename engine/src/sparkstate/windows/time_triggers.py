@@ -78,7 +78,7 @@ class ProcessingTimeTrigger(Trigger):
         ctx.delete_processing_time_timer(window.max_timestamp())
 
 
-class _Continuous(Trigger):
+class _ContinuousTrigger(Trigger):
     """The common part: the next time to fire is a state of the window."""
 
     def __init__(self, interval: int) -> None:
@@ -92,7 +92,7 @@ class _Continuous(Trigger):
         return f"{type(self).__name__}(interval={self.interval} ms)"
 
 
-class ContinuousEventTimeTrigger(_Continuous):
+class ContinuousEventTimeTrigger(_ContinuousTrigger):
     """Fires at whole intervals of event time from the first row of the window on, and at its end."""
 
     @staticmethod
@@ -149,7 +149,7 @@ class ContinuousEventTimeTrigger(_Continuous):
         ctx.register_event_time_timer(following)
 
 
-class ContinuousProcessingTimeTrigger(_Continuous):
+class ContinuousProcessingTimeTrigger(_ContinuousTrigger):
     """Fires at whole intervals of wall time from the first row of the window on, and at its end."""
 
     @staticmethod

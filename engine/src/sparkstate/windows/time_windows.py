@@ -55,12 +55,12 @@ class FixedWindows(WindowAssigner):
         return f"{type(self).__name__}(size={self.size} ms, {slide}offset={self.offset} ms)"
 
 
-class _Tumbling(FixedWindows):
+class _TumblingWindows(FixedWindows):
     @classmethod
     def of(cls, size: durations.Duration, offset: durations.Duration | None = None) -> Self:
         """Windows of ``size``, one after another. They start at ``offset`` from the Unix epoch and at whole sizes from
-        there: ``of(Time.days(1), "8 hours")`` begins a day at 08:00 UTC. ``offset`` is shorter than ``size`` and may
-        be negative."""
+        there: ``of(Time.days(1), "8 hours")`` begins a day at 08:00 UTC. ``offset`` may be negative; it is shorter
+        than ``size``, without its sign."""
         name = cls.__name__
         length = durations.positive_ms(size, f"{name}.of(size=…)")
         return cls(length, length, _offset(name, offset, "size", length))
@@ -70,7 +70,7 @@ class _Tumbling(FixedWindows):
         return [time_window(moment - (moment - self.offset) % size, size)]
 
 
-class _Sliding(FixedWindows):
+class _SlidingWindows(FixedWindows):
     @classmethod
     def of(
         cls,
@@ -96,28 +96,28 @@ def _offset(name: str, offset: durations.Duration | None, bound: str, bound_ms: 
     return found
 
 
-class TumblingEventTimeWindows(_Tumbling):
+class TumblingEventTimeWindows(_TumblingWindows):
     """Windows of one length, one after another, by the event time of the rows."""
 
     def is_event_time(self) -> bool:
         return True
 
 
-class TumblingProcessingTimeWindows(_Tumbling):
+class TumblingProcessingTimeWindows(_TumblingWindows):
     """Windows of one length, one after another, by wall time."""
 
     def is_event_time(self) -> bool:
         return False
 
 
-class SlidingEventTimeWindows(_Sliding):
+class SlidingEventTimeWindows(_SlidingWindows):
     """Windows of one length that overlap, by the event time of the rows."""
 
     def is_event_time(self) -> bool:
         return True
 
 
-class SlidingProcessingTimeWindows(_Sliding):
+class SlidingProcessingTimeWindows(_SlidingWindows):
     """Windows of one length that overlap, by wall time."""
 
     def is_event_time(self) -> bool:

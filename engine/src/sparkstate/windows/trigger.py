@@ -11,7 +11,7 @@ from sparkstate.state import descriptors
 
 
 class TriggerResult(enum.Enum):
-    """What happens to a window now: whether its result is put out, and whether its contents are forgotten.
+    """The answer of a trigger: whether the result of the window is put out, and whether its contents are forgotten.
 
     A window without contents puts out nothing.
     """

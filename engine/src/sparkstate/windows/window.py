@@ -33,7 +33,7 @@ class MergeCallback(ABC):
         """These windows become that one."""
 
 
-class _Bounds(NamedTuple):
+class _Span(NamedTuple):
     start: int
     end: int
 
@@ -42,7 +42,7 @@ class _Identity(NamedTuple):
     id: int
 
 
-class TimeWindow(_Bounds, Window):
+class TimeWindow(_Span, Window):
     """The time from ``start`` (included) to ``end`` (excluded), both in ms since the Unix epoch."""
 
     __slots__ = ()

@@ -4,9 +4,9 @@ Theory. A row's windows come from the assigner. Each window has contents in the 
 timers of its trigger, and a timer for its end: ``allowed_lateness`` after its last moment, when nothing may come for it
 any more and everything of it is forgotten. A row is late if all of its windows have ended.
 
-All of it is keyed state in the namespace of the window, so attributes hold nothing that depends on rows. What is done
-for the first row of a window only (its timers) goes by the contents: while they are there, so are the timers. This does
-not hold for an author's trigger, which may delete a timer that is the window's end as well.
+All of it is keyed state in the namespace of the window, so attributes hold nothing that depends on rows. Timers are set
+for the first row of a window only, which the contents tell: while they are there, so are the timers. This does not hold
+for an author's trigger, which may delete a timer that is the window's end as well.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from sparkstate.functions import (
     TimeDomain,
     TimerService,
 )
-from sparkstate.windows import contexts, states
+from sparkstate.windows import contexts, emission, states
 from sparkstate.windows import window as window_module
 from sparkstate.windows.assigner import WindowAssigner
-from sparkstate.windows.contents import Contents, TimestampedContents
-from sparkstate.windows.emission import Emission
+from sparkstate.windows.contents import OpenContents, TimestampedContents
 from sparkstate.windows.evictors import Evictor
+from sparkstate.windows.functions import AnyWindowFunction
 from sparkstate.windows.time_triggers import EventTimeTrigger
 from sparkstate.windows.trigger import Trigger, TriggerResult
 
@@ -44,8 +44,8 @@ class WindowOperator(KeyedProcessFunction):
         self,
         assigner: WindowAssigner,
         trigger: Trigger,
-        contents: Contents,
-        emission: Emission,
+        contents: OpenContents,
+        function: AnyWindowFunction | None,
         *,
         evictor: Evictor | None = None,
         lateness_ms: int = 0,
@@ -56,8 +56,8 @@ class WindowOperator(KeyedProcessFunction):
         self.evictor = evictor
         self.lateness_ms = lateness_ms
         self.late_tag = late_tag
-        self._contents = contents
-        self._emission = emission
+        self._open_contents = contents
+        self._function = function
         self._in_event_time = assigner.is_event_time()
         self._only_at_end = type(trigger) is EventTimeTrigger
         """Until the watermark reaches a window's end, only its first row concerns the trigger."""
@@ -66,8 +66,8 @@ class WindowOperator(KeyedProcessFunction):
     # --- life
 
     def open(self, ctx: RuntimeContext) -> None:
-        self._emission.open(ctx, self._merges())
-        self._contents.open(ctx)
+        self._emission = emission.opened(self._function, ctx, self._merges())
+        self._contents = self._open_contents(ctx)
         states.DeclaredStates(ctx, self.assigner)
         self._assigner_scope = contexts.AssignerScope(ctx)
         self._trigger_scope = contexts.TriggerScope(ctx, self.trigger)
@@ -75,7 +75,8 @@ class WindowOperator(KeyedProcessFunction):
         self._timers: TimerService | None = None
 
     def close(self) -> None:
-        self._emission.close()
+        if self._function is not None:
+            self._function.close()
 
     @abstractmethod
     def _merges(self) -> bool:
@@ -220,7 +221,7 @@ class WindowOperator(KeyedProcessFunction):
     def _fired_by(
         self, timestamp: int, window: Any, contents: Any, by_event_time: bool, host: contexts.Host
     ) -> list[Any]:
-        """What is put out because a timer of the window is due; afterwards the window may have ended."""
+        """The rows that are put out because a timer of the window is due; afterwards the window may have ended."""
         if self._only_at_end:
             at_end = by_event_time and timestamp == window.max_timestamp()
             return self._fire(window, contents, host) if at_end else []

@@ -13,6 +13,7 @@ from sparkstate.functions import OutputTag
 from sparkstate.operators.rows import arrow_rows, frames
 from sparkstate.operators.spec import KeyedSpec
 from sparkstate.operators.state.overlay import Overlay
+from sparkstate.serde.row import Row
 
 
 class Outputs:
@@ -85,6 +86,8 @@ class Outputs:
         """Rows for one side output. Where nothing in the job reads it they are counted and dropped, as in Flink."""
         schema = self._spec.side_schemas.get(tag)
         if schema is not None:
+            if tag == self._spec.late_tag:
+                rows = _columns_of(rows, schema.names)
             overlay.batches.setdefault(tag, []).append(self._convert(overlay, rows, schema, tag))
         elif self._spec.output_schema is None:
             overlay.unconverted.setdefault(tag, []).extend(rows)
@@ -131,6 +134,13 @@ class Outputs:
                 f"operator {self._spec.uid!r}, epoch {overlay.epoch}: what it yielded does not "
                 f"fit {output}: {error}"
             ) from error
+
+
+def _columns_of(rows: list[Any], names: list[str]) -> list[Any]:
+    """Late rows are whole input rows, of which a side output may take some columns."""
+    if all(isinstance(row, Row) and row.__fields__ != tuple(names) for row in rows):
+        return [[row[name] for name in names] for row in rows]
+    return rows
 
 
 def _may_be_tagged(yielded: list[Any]) -> bool:

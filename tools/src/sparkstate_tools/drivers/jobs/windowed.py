@@ -37,7 +37,7 @@ class Sums(AggregateFunction):
         return acc_a[0] + acc_b[0], acc_a[1] + acc_b[1]
 
 
-class Named(WindowFunction):
+class NamedFunction(WindowFunction):
     """Key and window before the result."""
 
     def apply(self, key: Any, window: TimeWindow, inputs: Any) -> Iterator[Any]:
@@ -45,7 +45,7 @@ class Named(WindowFunction):
             yield key, window.start, window.end, total, rows
 
 
-class Listed(ProcessWindowFunction):
+class ListedFunction(ProcessWindowFunction):
     """The same of all rows."""
 
     def process(self, key: Any, context: Any, elements: Any) -> Iterator[Any]:
@@ -59,13 +59,13 @@ def job(spark: Any, params: dict[str, str]) -> None:
     pair = Types.TUPLE([Types.LONG(), Types.LONG()])
     made = {
         "tumbling": keyed.window(TumblingEventTimeWindows.of(300)).aggregate(
-            Sums(), Named(), uid="tumbling", output_schema=SCHEMA, accumulator_type=pair
+            Sums(), NamedFunction(), uid="tumbling", output_schema=SCHEMA, accumulator_type=pair
         ),
         "sliding": keyed.window(SlidingEventTimeWindows.of(600, 200, 50)).process(
-            Listed(), uid="sliding", output_schema=SCHEMA
+            ListedFunction(), uid="sliding", output_schema=SCHEMA
         ),
         "session": keyed.window(EventTimeSessionWindows.with_gap("20 ms")).aggregate(
-            Sums(), Named(), uid="session", output_schema=SCHEMA, accumulator_type=pair
+            Sums(), NamedFunction(), uid="session", output_schema=SCHEMA, accumulator_type=pair
         ),
     }
     for name, stream in made.items():
