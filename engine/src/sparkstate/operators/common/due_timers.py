@@ -32,7 +32,7 @@ class DueTimers:
         domain: TimeDomain,
         until: int,
         rebind: Callable[[], None],
-        chunk: int = CHUNK_TIMERS,
+        chunk: int | None = None,
     ) -> None:
         self._tables = tables
         self._budget = budget
@@ -43,8 +43,10 @@ class DueTimers:
         self._rebind = rebind
         self._committed: Iterator[Timer] = iter(())
         self._chunk: deque[Timer] = deque()
-        self._size = chunk
-        self._spilled = SpilledTimers(overlay.spill, tables.timer_spec(domain), until, chunk, self._prefetch)
+        self._size = CHUNK_TIMERS if chunk is None else chunk
+        self._spilled = SpilledTimers(
+            overlay.spill, tables.timer_spec(domain), until, self._size, self._prefetch
+        )
 
     def __enter__(self) -> Self:
         self._timers.start_firing(self._until, new_ones_too=self._domain is TimeDomain.EVENT_TIME)
