@@ -1,7 +1,8 @@
 """Spark's own ways through the same data: one process, one contender, its epochs as JSON on stdout.
 
 ``python contenders.py NAME FOLDER SLOTS QUERY_FOLDER [ANSWERED]`` with NAME one of ``identity``, ``identity-defaults``,
-``aggregation``, ``transform-with-state``. An epoch's time is that from one ``foreachBatch`` callback to the next,
+``aggregation``, ``window-aggregation`` (a sum per key and minute of event time), ``transform-with-state``.
+An epoch's time is that from one ``foreachBatch`` callback to the next,
 planning and bookkeeping of Spark included. All but ``identity-defaults`` run with the settings that our own session
 has, so that ratios compare ways and not settings. With ANSWERED the input has no end: each epoch appends the time of
 its end to that file (for latency).
@@ -109,11 +110,19 @@ def main() -> None:
         from pyspark.sql import functions as F
 
         stream = stream.groupBy("k").agg(F.sum("v").alias("v"))
+    elif name == "window-aggregation":
+        from pyspark.sql import functions as F
+
+        stream = spark.readStream.schema(f"{SCHEMA}, at timestamp").option("maxFilesPerTrigger", 1)
+        stream = stream.parquet(folder).withWatermark("at", "0 seconds")
+        stream = stream.groupBy(F.window("at", "1 minute"), "k").agg(F.sum("v").alias("v"))
     elif name == "transform-with-state":
         stream = transform_with_state(stream)
     writer = stream.writeStream.foreachBatch(each)
     writer = writer.trigger(processingTime="0 seconds") if answered else writer.trigger(availableNow=True)
-    if not name.startswith("identity"):
+    if name == "window-aggregation":
+        writer = writer.outputMode("append")  # a row for each key and window, as ours
+    elif not name.startswith("identity"):
         writer = writer.outputMode("update")
     writer.option("checkpointLocation", sys.argv[4]).start().awaitTermination()
     marks.append((time.monotonic(), cpu.used(os.getpid())))

@@ -18,7 +18,9 @@ def write(path: Path, rows: int, keys: int, seed: int) -> None:
     else:  # spread over all 64-bit numbers, as random identifiers are; odd multipliers lose no number
         chosen = np.arange(seed * rows, (seed + 1) * rows, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
         chosen = chosen.astype(np.int64)
-    pq.write_table(pa.table({"k": chosen, "v": rng.integers(0, 100, rows)}), path)
+    # Each file is a minute of event time, in order. Loads without windows do not read it.
+    at = pa.array((seed * rows + np.arange(rows)) * 60_000_000 // rows, pa.timestamp("us", "UTC"))
+    pq.write_table(pa.table({"k": chosen, "v": rng.integers(0, 100, rows), "at": at}), path)
 
 
 def fill(path: Path, keys: range, seed: int) -> None:

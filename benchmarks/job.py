@@ -1,7 +1,8 @@
 """The benchmark's job: a keyed sum by a per-record Python function that answers every record.
 
 ``params``: ``input`` (folder of Parquet files); ``answered`` (a file to which the sink appends the time at which it
-had read an epoch's output; used for latency); ``function`` (``sum``, ``batches``, ``added`` or ``padded``).
+had read an epoch's output; used for latency); ``function`` (``sum``, ``batches``, ``added`` or ``padded``; or
+``windows``, a sum per key and minute of event time, and ``sliding``, per hour that slides by a minute).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 from keyed_sums import FUNCTIONS
 
 import sparkstate
+from sparkstate.windows import SlidingEventTimeWindows, TumblingEventTimeWindows
 
 
 def sink(answered: str | None) -> Callable[[Any, int], None]:
@@ -27,8 +29,24 @@ def sink(answered: str | None) -> Callable[[Any, int], None]:
     return nothing
 
 
+def windows(spark: Any, params: dict[str, str]) -> Any:
+    """Built-in aggregates of windows."""
+    from pyspark.sql import functions as F
+
+    reader = spark.readStream.schema("k long, v long, at timestamp").option("maxFilesPerTrigger", 1)
+    rows = reader.parquet(params["input"]).withWatermark("at", "0 seconds")
+    assigner = {
+        "windows": TumblingEventTimeWindows.of("1 minute"),
+        "sliding": SlidingEventTimeWindows.of("1 hour", "1 minute"),
+    }[params["function"]]
+    return sparkstate.keyed(rows, "k").window(assigner).agg(F.sum("v").alias("total"), uid="sum")
+
+
 def job(spark: Any, params: dict[str, str]) -> None:
     """What the driver calls."""
+    if params["function"] in ("windows", "sliding"):
+        windows(spark, params).sink(sink(params.get("answered")))
+        return
     rows = spark.readStream.schema("k long, v long").option("maxFilesPerTrigger", 1).parquet(params["input"])
     processed = sparkstate.keyed(rows, "k").process(
         FUNCTIONS[params["function"]](), uid="sum", output_schema="k long, total long"

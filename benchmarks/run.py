@@ -12,6 +12,7 @@ running, by a function on Arrow batches that answers every record, and by one th
 (``-added``); Spark's ``transformWithState`` in Python; Spark's own
 aggregation (both on its RocksDB store).
 Loads: ``sum``, a keyed sum over 50 k keys that answers every record; ``distinct``, the same with no key twice;
+``windows``, a sum per key and minute of event time, an epoch being a minute, also for an hour that slides by a minute;
 ``large``, random keys whose state is ten times the slots' managed memory (512 bytes a key, filled before).
 A round runs every contender once; its rate is the median of the epochs after the first ones. The table shows the
 median of the rounds. ``docs/benchmarks.md`` tells how to read it.
@@ -72,7 +73,12 @@ CONTENDERS = {
         Contender("rocksdb-batches", ours.Setup("rocksdb", "batches")),
         Contender("rocksdb-added", ours.Setup("rocksdb", "added")),
         Contender("rocksdb-checkpoints", ours.Setup("rocksdb", interval=CHECKPOINTING)),
+        Contender("hashmap-windows", ours.Setup("hashmap", "windows")),
+        Contender("hashmap-sliding", ours.Setup("hashmap", "sliding")),
+        Contender("rocksdb-windows", ours.Setup("rocksdb", "windows")),
+        Contender("rocksdb-sliding", ours.Setup("rocksdb", "sliding")),
         Contender("aggregation"),
+        Contender("window-aggregation"),
         Contender("transform-with-state", slow=True),
     )
 }
@@ -92,10 +98,18 @@ class Load:
     """How many of the epochs that are not counted bring every key once."""
 
 
+WINDOWED = (
+    "hashmap-windows",
+    "hashmap-sliding",
+    "rocksdb-windows",
+    "rocksdb-sliding",
+    "window-aggregation",
+)
 LARGE_MANAGED_MIB, LARGE_STATE_BYTES = 32, 512
 LARGE_SLOTS = 2
 LOADS = {
-    "sum": Load(tuple(CONTENDERS)),
+    "sum": Load(tuple(name for name in CONTENDERS if name not in WINDOWED)),
+    "windows": Load(("identity", *WINDOWED)),
     "distinct": Load(
         ("identity", "hashmap", "hashmap-batches", "rocksdb", "rocksdb-batches", "aggregation"), keys=0
     ),

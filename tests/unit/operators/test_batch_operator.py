@@ -297,17 +297,17 @@ def test_keys_have_one_type_in_both_calls(kind, key_type, value):
 def test_one_key_with_many_timers_gives_few_batches_of_output():
     class Many(KeyedBatchFunction):
         def process_batch(self, batch, keys, ctx):
-            for at in range(2000):
+            for at in range(9000):
                 ctx.timer_service().register_event_time_timers(keys, [at])
 
         def on_timers(self, timestamps, keys, ctx):
             yield pa.record_batch({"user": keys.values, "amount": timestamps})
 
     operator = ops.make_operator(Many())
-    overlay = ops.run(operator, ("a", 1, 1), after=5000)
+    overlay = ops.run(operator, ("a", 1, 1), after=10_000)
     batches = list(overlay.output())
-    assert [batch.num_rows for batch in batches] == [1024, 976]
-    assert ops.rows_of(overlay) == [("a", at) for at in range(2000)]
+    assert [batch.num_rows for batch in batches] == [8192, 808]
+    assert ops.rows_of(overlay) == [("a", at) for at in range(9000)]
 
 
 # --- errors

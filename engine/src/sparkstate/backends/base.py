@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from sparkstate.backends import value_columns
-from sparkstate.backends.long_index import Longs
 from sparkstate.backends.value_columns import Flags, KeyGroups, ValueColumns, Values
 from sparkstate.keygroups import KeyGroupRange
 
@@ -119,23 +118,30 @@ class TableChanges:
 
     ``values`` is used by VALUE, REDUCING and AGGREGATING tables (value or DELETED), ``lists`` and ``maps`` by theirs,
     ``timers`` by timer tables (True = register, False = delete). Columnar tables (``value_columns``) may have
-    ``columns`` as well; no cell is in both.
+    ``columns`` and ``pairs`` as well; no cell is in two of them.
     """
 
     spec: TableSpec
     values: dict[Cell, Any] = field(default_factory=dict)
     columns: ValueColumns | None = None
+    pairs: ValueColumns | None = None
+    """Values in namespaces that are whole numbers, as columns by key and namespace."""
     lists: dict[Cell, ListChange] = field(default_factory=dict)
     maps: dict[Cell, MapChange] = field(default_factory=dict)
     timers: dict[Timer, bool] = field(default_factory=dict)
 
     def column_parts(self, size: int) -> Iterator[TableChanges]:
         """The columns alone, so many entries at a time."""
-        columns = self.columns
-        if columns is None:
-            return
+        for part in _parts(self.columns, size):
+            yield TableChanges(self.spec, columns=part)
+        for part in _parts(self.pairs, size):
+            yield TableChanges(self.spec, pairs=part)
+
+
+def _parts(columns: ValueColumns | None, size: int) -> Iterator[ValueColumns]:
+    if columns is not None:
         for start in range(0, len(columns), size):
-            yield TableChanges(self.spec, columns=columns.select(slice(start, start + size)))
+            yield columns.select(slice(start, start + size))
 
 
 class CanonicalRow(NamedTuple):
@@ -230,8 +236,9 @@ class ValueTable(Protocol):
 class ColumnarTable(ValueTable, Protocol):
     """A table whose values may travel as columns (``TableSpec.is_columnar``)."""
 
-    def get_columns(self, key_groups: KeyGroups, keys: Longs) -> tuple[Values, Flags]:
-        """The values in the default namespace, one entry per key, and whether there is one."""
+    def get_columns(self, key_groups: KeyGroups, keys: Any) -> tuple[Values, Flags]:
+        """The values of whole-number keys in the default namespace, or of pairs of such a key and a namespace that is a
+        whole number (``long_index.PAIR``); one entry for each, and whether there is a value."""
 
 
 class ListTable(Protocol):

@@ -1,8 +1,9 @@
 """Values of many keys as columns: which tables can have them, and how they travel between overlays and stores.
 
 A table is *columnar* when its keys are whole numbers in one column and its values are numbers or truth values: then
-keys and values fit in NumPy arrays. Only the default namespace has columns; a null key has no place in an array, so it
-travels as a single value like the cells of other namespaces.
+keys and values fit in NumPy arrays. The default namespace has columns, and all namespaces that are whole numbers have
+columns together, by key and namespace. A null key has no place in an array, so it travels as a single value, like the
+cells of other namespaces.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ _SIGN: Final = np.uint64(1 << 63)
 class ValueColumns:
     """Changes of a columnar table, one entry per key; no key twice."""
 
-    keys: Longs
+    keys: Any
+    """Whole numbers; for namespaces that are whole numbers too, keys with their namespaces (``long_index.PAIR``)."""
     key_groups: KeyGroups
     values: Values
     present: Flags
@@ -73,6 +75,13 @@ def dtype_of(declared: TypeInformation | None) -> Any:
 def has_long_keys(key_type: TypeInformation) -> bool:
     """Whether the keys fit in an array of 64-bit numbers, null keys apart."""
     return isinstance(key_type, scalars.IntegerType)
+
+
+def row_order(keys: Any, key_groups: KeyGroups) -> npt.NDArray[np.int64]:
+    """The places of keys, with or without namespaces, in the order of their stored rows."""
+    if keys.dtype.names is None:
+        return np.lexsort((keys, key_groups))
+    return np.lexsort((keys["space"], keys["key"], key_groups))
 
 
 def to_objects(values: Values, present: Flags) -> list[Any]:

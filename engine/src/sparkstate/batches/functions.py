@@ -77,8 +77,11 @@ class BatchRuntimeContext(RuntimeInfo):
     the same handle."""
 
     @abstractmethod
-    def get_state(self, state_descriptor: descriptors.ValueStateDescriptor) -> state.BatchValueState:
-        """One value per key."""
+    def get_state(
+        self, state_descriptor: descriptors.ValueStateDescriptor, *, in_namespaces: bool = False
+    ) -> state.BatchValueState:
+        """One value per key. ``in_namespaces``: each call names namespaces, so that the values of the default namespace
+        are not read ahead."""
 
     @abstractmethod
     def get_list_state(self, state_descriptor: descriptors.ListStateDescriptor) -> state.BatchListState:
@@ -116,6 +119,10 @@ class BatchContext(ABC):
     def with_timestamps(self, frame: Any, timestamps: Any) -> Any:
         """``frame`` with the event time of each of its rows, to be yielded. The next operator sees it, unless it names
         an ``event_time`` column; rows that are yielded without have no event time there."""
+
+    @abstractmethod
+    def count_late_rows(self, count: int) -> None:
+        """Count rows that came too late. For a function that judges lateness itself."""
 
 
 class OnTimersContext(BatchContext):

@@ -33,6 +33,7 @@ class BatchKeys:
         values: pa.Array,
         batch: pa.RecordBatch | None = None,
         numbers: npt.NDArray[np.int64] | None = None,
+        origin: npt.NDArray[np.int64] | None = None,
     ) -> None:
         self.codes = codes
         """For each row the number of its key; int32, do not change it."""
@@ -41,6 +42,8 @@ class BatchKeys:
         self._batch = batch
         self.numbers = numbers
         """The engine's own numbers of these keys."""
+        self.origin = numbers if origin is None else origin
+        """The numbers of all keys of the call from which these were selected."""
 
     @property
     def count(self) -> int:
@@ -49,6 +52,14 @@ class BatchKeys:
 
     def __len__(self) -> int:
         return len(self.values)
+
+    def select(self, places: Any) -> BatchKeys:
+        """Some of these keys, by their numbers: one row for each. A key may come several times, to be used with another
+        namespace each time."""
+        chosen = np.asarray(places, np.int64)
+        numbers = None if self.numbers is None else self.numbers[chosen]
+        codes = np.arange(len(chosen), dtype=np.int32)
+        return BatchKeys(codes, self.values.take(pa.array(chosen)), None, numbers, self.origin)
 
     # --- one value per key
 
@@ -127,7 +138,7 @@ class BatchKeys:
         table = pa.table({"given": pc.is_valid(values), "by": values, "row": np.arange(len(self.codes))})
         order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in table.column_names])
         batch = self._batch.take(order)
-        return batch, BatchKeys(self.codes[order.to_numpy()], self.values, batch, self.numbers)
+        return batch, BatchKeys(self.codes[order.to_numpy()], self.values, batch, self.numbers, self.origin)
 
     # ---
 

@@ -35,15 +35,20 @@ class BatchState(ABC):
 
 
 class BatchValueState(BatchState):
-    """One value per key."""
+    """One value per key. ``namespaces`` are whole numbers, one per key, and stand for this call in the place of the
+    current namespace: one call then reads and writes values of many namespaces."""
 
     @abstractmethod
-    def get(self, keys: BatchKeys, default: Any = None) -> pa.Array:
+    def get(self, keys: BatchKeys, default: Any = None, namespaces: Any = None) -> pa.Array:
         """One value per key, of the state's Arrow type; ``default`` where there is none."""
 
     @abstractmethod
-    def update(self, keys: BatchKeys, per_key: Any, mask: Any = None) -> None:
+    def update(self, keys: BatchKeys, per_key: Any, mask: Any = None, namespaces: Any = None) -> None:
         """Set one value per key. Raises ``SerializationError`` for values that do not fit the declared type."""
+
+    @abstractmethod
+    def clear(self, keys: BatchKeys, mask: Any = None, namespaces: Any = None) -> None:
+        """Remove the values under these keys."""
 
 
 class BatchListState(BatchState):

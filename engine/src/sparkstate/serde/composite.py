@@ -38,6 +38,8 @@ _pack_tagged_u64 = struct.Struct(">BQ").pack
 
 DEFAULT_NAMESPACE = b"\x00"
 """The encoded default namespace (None)."""
+LONG_NAMESPACE = 4
+"""The first byte of an encoded namespace that is a whole number."""
 KEY_GROUP_BYTES = 2
 
 

@@ -12,11 +12,11 @@ from sparkstate.operators import kinds
 _UID: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 
 
-def check_uid(uid: str) -> None:
+def check_uid(uid: str, call: str = "process") -> None:
     """Raise ``SpecInvalid`` for what cannot name an operator."""
     if not isinstance(uid, str) or not _UID.fullmatch(uid):
         raise errors.SpecInvalid(
-            f"process(uid={uid!r}): use 1 to 63 letters, digits, '-', '_' and '.', starting and ending with a "
+            f"{call}(uid={uid!r}): use 1 to 63 letters, digits, '-', '_' and '.', starting and ending with a "
             "letter or digit"
         )
 

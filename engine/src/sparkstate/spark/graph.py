@@ -85,6 +85,10 @@ class Operator:
     error_tag: OutputTag | None = None
     late_tag: OutputTag | None = None
     sort_by_event_time: bool = False
+    shipped: tuple[str, ...] | None = None
+    """The columns of the rows that the function needs; None: all."""
+    computed: tuple[tuple[str, str], ...] = ()
+    """Hidden columns that Spark computes for the function: name and SQL text."""
     side_outputs: dict[str, OutputTag] = field(default_factory=dict)
 
     @property

@@ -29,7 +29,10 @@ def _spec(declared: graph.Graph, operator: graph.Operator) -> KeyedSpec:
     return kinds.spec(
         operator.function,
         uid=operator.uid,
-        row_columns=tuple(struct.names),
+        row_columns=(
+            *(struct.names if operator.shipped is None else operator.shipped),
+            *(name for name, _ in operator.computed),
+        ),
         key_columns=shipping.key_columns(operator, struct),
         key_type=key_types[0] if len(key_types) == 1 else Types.TUPLE(key_types),
         event_time_column=columns.TIMESTAMP if has_time else None,

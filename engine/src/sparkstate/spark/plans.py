@@ -258,6 +258,14 @@ def schema_of(ddl: str, what: str) -> T.StructType:
     return parsed
 
 
+def ddl_of(struct: T.StructType) -> str:
+    """The DDL string of a schema: the inverse of :func:`schema_of`."""
+    quoted = (field.name.replace("`", "``") for field in struct)
+    return ", ".join(
+        f"`{name}` {field.dataType.simpleString()}" for name, field in zip(quoted, struct, strict=True)
+    )
+
+
 def arrow_schema(struct: T.StructType) -> pa.Schema:
     """Arrow schema of a Spark schema; timestamps in UTC."""
     return to_arrow_schema(struct, timezone="UTC")

@@ -155,7 +155,10 @@ def _of_one(
 ) -> Sequence[Column]:
     """The columns shipped for an operator with one input."""
     keys = [plans.canonical_key(name, struct[name].dataType) for name in operator.keys]
-    selected = [F.col(f"`{name}`") for name in struct.names]
+    parts = declared.sources_of(operator.source)[0][1].parts if operator.upstream is None else ()
+    wanted = struct.names if operator.shipped is None else dict.fromkeys((*operator.shipped, *parts))
+    selected = [F.col(f"`{name}`") for name in wanted]
+    selected += [F.expr(sql).alias(name) for name, sql in operator.computed]
     hidden = key_columns(operator, struct)
     selected += [
         key.alias(name) for key, name in zip(keys, hidden, strict=True) if name.startswith(columns.KEY_PREFIX)

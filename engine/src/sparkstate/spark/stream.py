@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, overload
 
 from sparkstate import durations, errors
+from sparkstate.aggregates.window_aggregation import WindowAggregation
 from sparkstate.functions import KeyedFunction, OutputTag
 from sparkstate.sinks.file_sink import FileSink
-from sparkstate.spark import checks, graph, plans, windowed
+from sparkstate.spark import checks, graph, plans, window_aggregates, windowed
 from sparkstate.spark.connected import (
     BroadcastConnectedStreams,
     BroadcastStream,
@@ -23,9 +24,10 @@ from sparkstate.state.descriptors import MapStateDescriptor
 from sparkstate.state_backend import StateBackend, from_value
 from sparkstate.windows import count_windows, operation
 from sparkstate.windows.assigner import WindowAssigner
+from sparkstate.windows.operation import WindowOperation
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
 
 
@@ -260,7 +262,7 @@ class KeyedStream(KeyedMethods["ProcessedStream"]):
             self._upstream is not None and self._upstream[1] is None
         )
         windowed.check_event_time(chosen, has_event_time)
-        return windowed.WindowedStream(chosen, self._rows, self.process)
+        return windowed.WindowedStream(chosen, self._columns, self.process, self._aggregate)
 
     def count_window(self, size: int, slide: int = 0) -> windowed.WindowedStream[ProcessedStream]:
         """Windows of ``size`` rows of a key, of which one starts every ``slide`` rows (default: every ``size``)."""
@@ -268,10 +270,38 @@ class KeyedStream(KeyedMethods["ProcessedStream"]):
             return self.window(count_windows.CountTumblingWindowAssigner.of(size))
         return self.window(count_windows.CountSlidingWindowAssigner.of(size, slide))
 
-    def _rows(self) -> StructType:
-        if self._upstream is None:
-            return self._graph.sources[0].frame.schema
-        return plans.output_type(self._graph, *self._upstream)
+    def _aggregate(
+        self,
+        operation: WindowOperation,
+        exprs: Sequence[Column | Mapping[str, str]],
+        uid: str,
+    ) -> ProcessedStream:
+        """``window(…).agg(…)``."""
+        checks.check_uid(uid, "agg")
+        slices = windowed.slices_of(operation, uid)
+        frame = self._graph.sources_of(self._source)[0][1].frame
+        if self._upstream is not None:
+            frame = frame.sparkSession.createDataFrame([], self._columns())
+        found = window_aggregates.read(frame, self._keys, exprs, uid)
+        names = tuple(self._columns().names)
+        inputs = {output.column for output in found.outputs} | {*self._keys}
+        shipped = names if operation.late_tag else tuple(name for name in names if name in inputs)
+        function = WindowAggregation(slices, self._keys, found.outputs, operation.late_tag, names)
+        self._graph.add(
+            graph.Operator(
+                uid=uid,
+                function=function,
+                keys=self._keys,
+                upstream=self._upstream,
+                source=self._source,
+                event_time=self._event_time,
+                output_schema=plans.ddl_of(found.result),
+                late_tag=operation.late_tag,
+                shipped=shipped,
+                computed=tuple((each.name, each.sql) for each in found.computed),
+            )
+        )
+        return ProcessedStream(self._graph, uid, None)
 
 
 @dataclass(frozen=True)

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Literal, TypeVar
 
+from pyspark.sql import Column
 from pyspark.sql import types as T
 
 from sparkstate import durations, errors
+from sparkstate.aggregates.slices import Slices
 from sparkstate.functions import AggregateFunction, OutputTag, ReduceFunction
 from sparkstate.serde.typeinfo import TypeInformation
 from sparkstate.spark import row_types
 from sparkstate.windows.evictors import Evictor
 from sparkstate.windows.functions import ProcessWindowFunction, WindowFunction
 from sparkstate.windows.operation import WindowOperation
+from sparkstate.windows.time_windows import (
+    FixedWindows,
+    SlidingEventTimeWindows,
+    TumblingEventTimeWindows,
+)
 from sparkstate.windows.trigger import Trigger
 
 P = TypeVar("P")
@@ -36,6 +43,8 @@ class WindowedStream(Generic[P]):
     """Gives the columns of the stream."""
     declare: Callable[..., P]
     """Puts a function on the keyed stream."""
+    declare_aggregates: Callable[[WindowOperation, Sequence[Column | Mapping[str, str]], str], P]
+    """Puts built-in aggregates on the keyed stream."""
 
     def trigger(self, trigger: Trigger) -> WindowedStream[P]:
         """Fire by this trigger instead of the assigner's own."""
@@ -138,6 +147,16 @@ class WindowedStream(Generic[P]):
         )
         return self._declare(made, uid, output_schema, on_error, error_output, sort_by_event_time)
 
+    def agg(self, *exprs: Column | Mapping[str, str], uid: str) -> P:
+        """Built-in aggregates on Arrow batches: ``agg(F.sum("v").alias("total"), F.count("*"), uid="sums")``, or
+        ``agg({"v": "sum"}, uid="sums")``. Names and results are PySpark's: ``sum``, ``count``, ``min``, ``max``,
+        ``avg``, ``stddev``, ``stddev_pop``, ``variance``, ``var_pop`` and ``approx_count_distinct``; and ``first`` and
+        ``last``, which go by event time here.
+
+        The output has the key columns, ``window_start`` and ``window_end`` (timestamps), and a column for each
+        aggregate. It needs windows of event time of a fixed length, and no trigger and no evictor."""
+        return self.declare_aggregates(self.operation, exprs, uid)
+
     def _row_type(self, given: TypeInformation | None, argument: str) -> TypeInformation:
         return row_types.row_type(self.rows(), argument) if given is None else given
 
@@ -159,6 +178,24 @@ class WindowedStream(Generic[P]):
             late_output=self.operation.late_tag,
             sort_by_event_time=sort_by_event_time,
         )
+
+
+def slices_of(operation: WindowOperation, uid: str) -> Slices:
+    """The slices of windows with built-in aggregates. Raises ``SpecInvalid`` for windows that have none."""
+    assigner = operation.assigner
+    if type(assigner) not in (TumblingEventTimeWindows, SlidingEventTimeWindows):
+        raise errors.SpecInvalid(
+            f"agg(…) of {uid!r}: the windows are {assigner!r}; it needs TumblingEventTimeWindows or "
+            "SlidingEventTimeWindows: use aggregate(…) for others"
+        )
+    for chosen, what in ((operation.chosen_trigger, "trigger"), (operation.chosen_evictor, "evictor")):
+        if chosen is not None:
+            raise errors.SpecInvalid(
+                f"agg(…) of {uid!r}: {what}({chosen!r}) is not possible with it, because the rows of a window are not "
+                "kept one by one; leave it out, or use aggregate(…)"
+            )
+    assert isinstance(assigner, FixedWindows)
+    return Slices(assigner.size, assigner.slide, assigner.offset, operation.lateness_ms)
 
 
 def check_event_time(operation: WindowOperation, has_event_time: bool) -> None:

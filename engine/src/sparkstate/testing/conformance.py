@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from sparkstate import errors
-from sparkstate.backends import canonical
+from sparkstate.backends import canonical, long_index
 from sparkstate.backends.base import (
     DELETED,
     ColumnarStore,
@@ -165,6 +165,32 @@ def _check_columns(store: ShardStore, found: Any) -> None:
     _equal(present.tolist(), [True, True, False], "whether there is a value")
     before = ValueColumns(keys, groups, np.array([2.5, 0.0, 1.5]), np.array([True, False, True]))
     store.commit([TableChanges(NUMBERS, columns=before)], {})
+    _check_pairs(store, found)
+
+
+def _check_pairs(store: ShardStore, found: Any) -> None:
+    """The same for values in namespaces that are whole numbers, beside those that are not."""
+    cells = {NamespacedCell(7, -1): 1.0, NamespacedCell(7, 2): 2.0, NamespacedCell(None, 2): 3.0}
+    store.commit([TableChanges(NUMBERS, dict(cells))], {7: 3, None: 1})
+    asked = long_index.pairs(np.array([7, 7, 8, 7]), np.array([-1, 2, 2, 2**62]))
+    groups = np.array([3, 3, 8, 3], np.int32)
+    read, present = found.get_columns(groups, asked)
+    _equal(present.tolist(), [True, True, False, False], "whether there is a value in a namespace")
+    _equal(read[present].tolist(), [1.0, 2.0], "values in namespaces, written singly")
+    flags = np.array([False, True, True, True])
+    store.commit(
+        [TableChanges(NUMBERS, pairs=ValueColumns(asked, groups, np.array([0.0, 5.0, 6.0, 7.0]), flags))], {}
+    )
+    read, present = found.get_columns(groups, asked)
+    _equal(read[present].tolist(), [5.0, 6.0, 7.0], "values in namespaces, written as columns")
+    singles = [NamespacedCell(*pair) for pair in asked.tolist()]
+    _equal(found.get_many(groups.tolist(), singles), [None, 5.0, 6.0, 7.0], "the same, read singly")
+    others = [NamespacedCell(None, 2), NamespacedCell(7, "window"), 7]
+    _equal(found.get_many([1, 3, 3], others), [3.0, 77.0, 2.5], "values beside them")
+    store.commit(
+        [TableChanges(NUMBERS, dict.fromkeys((*singles, others[0]), DELETED))], {7: 3, 8: 8, None: 1}
+    )
+    _equal(found.get_many(groups.tolist(), singles), [None] * 4, "values in namespaces, deleted singly")
 
 
 def check_commit_is_atomic(kit: Kit) -> None:

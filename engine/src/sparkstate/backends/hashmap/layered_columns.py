@@ -11,8 +11,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from sparkstate.backends import copy_on_write
-from sparkstate.backends.long_index import LongIndex, Longs
+from sparkstate.backends import copy_on_write, value_columns
+from sparkstate.backends.long_index import LongIndex
 from sparkstate.backends.value_columns import Flags, ValueColumns, Values
 
 _FEW: Final = 1000
@@ -28,8 +28,8 @@ class _Layer:
 
     __slots__ = ("_groups", "_present", "_values", "deleted", "index")
 
-    def __init__(self, dtype: Any) -> None:
-        self.index = LongIndex()
+    def __init__(self, dtype: Any, index: LongIndex) -> None:
+        self.index = index
         self.deleted = 0
         """How many entries are marks."""
         self._groups: npt.NDArray[np.int16] = np.empty(0, np.int16)
@@ -40,7 +40,7 @@ class _Layer:
     def nbytes(self) -> int:
         return self.index.nbytes + self._groups.nbytes + self._values.nbytes + self._present.nbytes
 
-    def read(self, keys: Longs, into: Values, present: Flags) -> Flags:
+    def read(self, keys: Any, into: Values, present: Flags) -> Flags:
         """Write what is known of these keys; answers of which something is."""
         places = self.index.find(keys)
         if not self.index.count:
@@ -91,7 +91,7 @@ class _Layer:
             counts += np.bincount(self._groups[start : start + len(part)][part], minlength=_KEY_GROUPS)
         return counts
 
-    def select(self, flags: Flags, groups: tuple[int, int]) -> tuple[Longs, npt.NDArray[np.int16], Values]:
+    def select(self, flags: Flags, groups: tuple[int, int]) -> tuple[Any, npt.NDArray[np.int16], Values]:
         """Keys, key groups and values of those of these entries that are in a range of key groups."""
         of_all = self._groups[: self.index.count]
         places = np.flatnonzero(flags & (of_all >= groups[0]) & (of_all < groups[1]))
@@ -117,6 +117,11 @@ class ColumnView:
         self._layers = layers
         self.released = False
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no entry, not even the mark of one."""
+        return not any(layer.index.count for layer in self._layers)
+
     def live(self, at_once: int = _AT_ONCE) -> Iterator[ValueColumns]:
         """All entries that are there, by key group and key; at most ``at_once``, or those of one key group, at a time,
         so that a snapshot takes a tenth of the store's memory and not as much again."""
@@ -124,7 +129,7 @@ class ColumnView:
         for groups in _runs(sum(layer.count_groups(flags) for layer, flags in shown), at_once):
             parts = [layer.select(flags, groups) for layer, flags in shown]
             keys, key_groups, values = (np.concatenate(each) for each in zip(*parts, strict=True))
-            order = np.lexsort((keys, key_groups))
+            order = value_columns.row_order(keys, key_groups)
             present = np.ones(len(order), np.bool_)
             yield ValueColumns(keys[order], key_groups[order].astype(np.int32), values[order], present)
 
@@ -157,20 +162,24 @@ def _runs(counts: Any, at_once: int) -> Iterator[tuple[int, int]]:
 
 
 class LayeredColumns(copy_on_write.CopyOnWrite[_Layer, ColumnView]):
-    """The columns of one table."""
+    """The columns of one table. ``index_type`` says what its keys are: whole numbers, or those with a namespace."""
 
-    __slots__ = ("_dtype",)
+    __slots__ = ("_dtype", "_index_type")
 
-    def __init__(self, dtype: Any) -> None:
-        super().__init__(_Layer(dtype))
+    def __init__(self, dtype: Any, index_type: type[LongIndex] = LongIndex) -> None:
+        super().__init__(_Layer(dtype, index_type()))
         self._dtype = dtype
+        self._index_type = index_type
+
+    def _layer(self) -> _Layer:
+        return _Layer(self._dtype, self._index_type())
 
     @property
     def nbytes(self) -> int:
         """Bytes of memory."""
         return sum(layer.nbytes for layer in (*self._frozen, self.top))
 
-    def read(self, keys: Longs) -> tuple[Values, Flags]:
+    def read(self, keys: Any) -> tuple[Values, Flags]:
         """The value of each key, and whether there is one."""
         values, present = np.zeros(len(keys), self._dtype), np.zeros(len(keys), np.bool_)
         known = self.top.read(keys, values, present)
@@ -194,7 +203,7 @@ class LayeredColumns(copy_on_write.CopyOnWrite[_Layer, ColumnView]):
     def _sweep(self) -> None:
         """Forget the deleted entries; memory goes back."""
         entries = self.top.entries()
-        self.top = _Layer(self._dtype)
+        self.top = self._layer()
         self.top.write(entries.select(entries.present), keeps_marks=False)
 
     def live(self) -> Iterator[ValueColumns]:
@@ -209,7 +218,7 @@ class LayeredColumns(copy_on_write.CopyOnWrite[_Layer, ColumnView]):
         return bool(self.top.index.count)
 
     def _empty(self) -> _Layer:
-        return _Layer(self._dtype)
+        return self._layer()
 
     def _view(self, frozen: tuple[_Layer, ...]) -> ColumnView:
         return ColumnView(frozen)

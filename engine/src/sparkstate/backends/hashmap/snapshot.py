@@ -16,6 +16,7 @@ from typing import Any
 from sparkstate.backends import base, canonical, heap_timers
 from sparkstate.backends.base import CanonicalRow, SnapshotFile, SnapshotStream, StateKind, TableSpec
 from sparkstate.backends.hashmap import column_table, tables
+from sparkstate.backends.hashmap.layered_columns import ColumnView
 from sparkstate.backends.layered_dict import View
 
 TIMERS = (StateKind.EVENT_TIMERS, StateKind.PROCESSING_TIMERS)
@@ -68,17 +69,23 @@ def _rows(number: int, table: FrozenTable) -> Iterator[CanonicalRow | canonical.
         return
     codec = canonical.TableCodec(table.spec)
     if isinstance(table.view, column_table.ColumnTableView):
-        others = table.view.others
-        blocks = (
-            block for part in table.view.columns.live() for block in column_table.blocks_of(number, part)
-        )
-        if others.merged():
-            rows = (CanonicalRow(number, *row) for block in blocks for row in block.rows)
-            yield from heapq.merge(rows, _rows_of_cells(codec, number, table, others))
+        others = table.view.others.merged()
+        columns = [view for view in (table.view.columns, table.view.pairs) if not view.is_empty]
+        if len(columns) == 1 and not others:
+            yield from _blocks(number, columns[0])
         else:
-            yield from blocks
+            singles = [_rows_of_blocks(number, view) for view in columns]
+            yield from heapq.merge(*singles, _rows_of_cells(codec, number, table, table.view.others))
     else:
         yield from _rows_of_cells(codec, number, table, table.view)
+
+
+def _blocks(number: int, view: ColumnView) -> Iterator[canonical.RowBlock]:
+    return (block for part in view.live() for block in column_table.blocks_of(number, part))
+
+
+def _rows_of_blocks(number: int, view: ColumnView) -> Iterator[CanonicalRow]:
+    return (CanonicalRow(number, *row) for block in _blocks(number, view) for row in block.rows)
 
 
 def _rows_of_cells(

@@ -26,7 +26,6 @@ import numpy as np
 from sparkstate import errors
 from sparkstate.backends import value_columns
 from sparkstate.backends.base import Cell, NamespacedCell, TableSpec, Timer
-from sparkstate.backends.long_index import Longs
 from sparkstate.backends.value_columns import KeyGroups
 from sparkstate.serde import composite, scalars
 
@@ -37,6 +36,7 @@ _SIGN = 1 << 63
 _KEY_GROUPS = tuple(composite.encode_key_group(number) for number in range(1 << 15))
 _pack_int_row = struct.Struct(">HBQB").pack
 _LONG_ROW: Final = np.dtype([("group", ">u2"), ("is_there", "u1"), ("key", ">u8"), ("namespace", "u1")])
+_PAIR_ROW: Final = np.dtype([*_LONG_ROW.descr, ("space", ">u8")])
 
 
 def family_name(spec: TableSpec) -> str:
@@ -112,11 +112,15 @@ class RowCodec:
         return Timer(composite.decode_long(row), key, composite.decode_key_group(row[8:10]), namespace)
 
 
-def long_rows(key_groups: KeyGroups, keys: Longs) -> list[bytes]:
-    """Row keys of whole-number keys in the default namespace."""
-    rows = np.zeros(len(keys), _LONG_ROW)  # the last byte is the default namespace
+def long_rows(key_groups: KeyGroups, keys: Any) -> list[bytes]:
+    """Row keys of whole-number keys in the default namespace, or of pairs of such keys and namespaces."""
+    has_spaces = keys.dtype.names is not None
+    rows = np.zeros(len(keys), _PAIR_ROW if has_spaces else _LONG_ROW)  # byte 0: the default namespace
+    if has_spaces:
+        rows["namespace"], rows["space"] = composite.LONG_NAMESPACE, value_columns.to_ordered(keys["space"])
+        keys = keys["key"]
     rows["group"], rows["is_there"], rows["key"] = key_groups, 1, value_columns.to_ordered(keys)
-    data, width = rows.tobytes(), _LONG_ROW.itemsize
+    data, width = rows.tobytes(), rows.dtype.itemsize
     return [data[at : at + width] for at in range(0, len(data), width)]
 
 

@@ -22,8 +22,15 @@ from typing import Any, Final
 
 from sparkstate import errors
 from sparkstate.backends import base, value_columns
-from sparkstate.backends.base import DELETED, Cell, StateKind, TableChanges, TableSpec, Timer
-from sparkstate.backends.long_index import Longs
+from sparkstate.backends.base import (
+    DELETED,
+    Cell,
+    NamespacedCell,
+    StateKind,
+    TableChanges,
+    TableSpec,
+    Timer,
+)
 from sparkstate.backends.rocksdb import layout, tables
 from sparkstate.backends.rocksdb.database import Database, NewOptions
 from sparkstate.backends.rocksdb.family import Family, FamilyWrites
@@ -105,9 +112,12 @@ class SpilledValues(SpilledTable):
             return self._committed(kg).get(kg, cell)
         return None if data[:1] == GONE else self._decode(data[1:])
 
-    def get_columns(self, key_groups: KeyGroups, keys: Longs) -> tuple[Values, Flags]:
+    def get_columns(self, key_groups: KeyGroups, keys: Any) -> tuple[Values, Flags]:
         """As of a shard store's table."""
-        values = self.get_many(key_groups.tolist(), keys.tolist())
+        cells = keys.tolist()
+        if keys.dtype.names is not None:
+            cells = [NamespacedCell(*pair) for pair in cells]
+        values = self.get_many(key_groups.tolist(), cells)
         return value_columns.to_columns(values, value_columns.dtype_of(self.spec.value_type))
 
     def get_many(self, kgs: Sequence[int], cells: Sequence[Cell]) -> list[Any]:

@@ -320,7 +320,7 @@ class RocksDBShardStore:
 
 def _single_writes(table: Any, change: TableChanges, kgs: Mapping[Any, int]) -> FamilyWrites:
     """The rows of everything but columns, of which every value fits."""
-    writes: FamilyWrites = table.writes(dataclasses.replace(change, columns=None), kgs)
+    writes: FamilyWrites = table.writes(dataclasses.replace(change, columns=None, pairs=None), kgs)
     return writes
 
 

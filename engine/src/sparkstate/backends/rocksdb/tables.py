@@ -10,7 +10,6 @@ import numpy as np
 
 from sparkstate.backends import base, column_codec, value_columns
 from sparkstate.backends.base import DELETED, Cell, StateKind, TableChanges, TableSpec
-from sparkstate.backends.long_index import Longs
 from sparkstate.backends.rocksdb import layout
 from sparkstate.backends.rocksdb.family import Family, FamilyWrites
 from sparkstate.backends.value_columns import Flags, KeyGroups, Values
@@ -81,10 +80,10 @@ class RocksValueTable(RocksTable):
         decode = self._decode
         return [None if data is None else decode(data) for data in self.family.get_many(rows)]
 
-    def get_columns(self, key_groups: KeyGroups, keys: Longs) -> tuple[Values, Flags]:
-        """The values of whole-number keys in the default namespace, and whether there is one."""
+    def get_columns(self, key_groups: KeyGroups, keys: Any) -> tuple[Values, Flags]:
+        """As the contract says."""
         # In the order of the rows neighbours come from the same block.
-        order = np.lexsort((keys, key_groups))
+        order = value_columns.row_order(keys, key_groups)
         found = self.family.get_many(layout.long_rows(key_groups[order], keys[order]))
         present = np.fromiter((data is not None for data in found), np.bool_, len(found))
         values = np.zeros(len(found), self._dtype)
@@ -97,8 +96,9 @@ class RocksValueTable(RocksTable):
 
     def writes(self, changes: TableChanges, kgs: Mapping[Any, int]) -> FamilyWrites:
         writes = self._single_writes(changes, kgs)
-        if changes.columns is not None:
-            columns = changes.columns
+        for columns in (changes.columns, changes.pairs):
+            if columns is None:
+                continue
             gone, kept = columns.select(~columns.present), columns.select(columns.present)
             writes.deletes += layout.long_rows(gone.key_groups, gone.keys)
             writes.keys += layout.long_rows(kept.key_groups, kept.keys)

@@ -60,7 +60,7 @@ class Binding:
             raise errors.StateError(
                 f"operator {self.uid!r}: the first argument is the call's keys, not {keys!r}"
             )
-        if keys.numbers is None or keys.numbers is not self._numbers:
+        if keys.numbers is None or keys.origin is not self._numbers:
             raise errors.StateError(
                 f"operator {self.uid!r}: these keys are not those of the call at hand; use the keys that the call "
                 "was given, and nothing after it"

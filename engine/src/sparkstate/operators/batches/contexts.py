@@ -31,8 +31,12 @@ class OperatorBatchRuntimeContext(functions.BatchRuntimeContext):
         self._binding = binding
         self._made: dict[str, Any] = {}
 
-    def get_state(self, state_descriptor: descriptors.ValueStateDescriptor) -> state.BatchValueState:
-        return self._over(state_descriptor, self._inner.get_state(state_descriptor), states.ColumnValueState)
+    def get_state(
+        self, state_descriptor: descriptors.ValueStateDescriptor, *, in_namespaces: bool = False
+    ) -> state.BatchValueState:
+        handle: Any = self._inner.get_state(state_descriptor)
+        handle.is_spaced = in_namespaces
+        return self._over(state_descriptor, handle, states.ColumnValueState)
 
     def get_list_state(self, state_descriptor: descriptors.ListStateDescriptor) -> state.BatchListState:
         return self._over(
@@ -138,6 +142,7 @@ class Context(functions.OnTimersContext):
     """The context that both calls are given."""
 
     def __init__(self, binding: Binding) -> None:
+        self._binding = binding
         self._service = BoundBatchTimerService(binding)
         self.stamps: pa.Array = pa.nulls(0, pa.int64())
         self.domain = TimeDomain.EVENT_TIME
@@ -158,6 +163,9 @@ class Context(functions.OnTimersContext):
             )
         names = [name for name in batch.schema.names if name != columns.TIMESTAMP]
         return batch.select(names).append_column(columns.TIMESTAMP, stamps)
+
+    def count_late_rows(self, count: int) -> None:
+        self._binding.overlay.late_rows += count
 
     def time_domain(self) -> TimeDomain:
         return self.domain

@@ -7,11 +7,16 @@ different keys in one set fire together.
 
 from __future__ import annotations
 
+from typing import Final
+
 from sparkstate.functions import TimeDomain
 from sparkstate.operators.batches.calls import BatchCalls
-from sparkstate.operators.common.due_timers import CHUNK_TIMERS, DueTimers
+from sparkstate.operators.common.due_timers import DueTimers
 from sparkstate.operators.memory.budget import EpochBudget
 from sparkstate.operators.state.overlay import Overlay, TimerKey, TimerOverlay
+
+CHUNK_TIMERS: Final = 8192
+"""The most in a set: a function does much once per call."""
 
 
 def fire_all(calls: BatchCalls, budget: EpochBudget | None, overlay: Overlay, watermark: int) -> None:
@@ -33,7 +38,7 @@ def _fire(
 ) -> None:
     timers = overlay.timers[domain]
     with DueTimers(
-        calls.tables, budget, overlay, domain, until, lambda: calls.bind(overlay, watermark)
+        calls.tables, budget, overlay, domain, until, lambda: calls.bind(overlay, watermark), CHUNK_TIMERS
     ) as due:
         fired = 0
         calls.outputs.start_piece(overlay)

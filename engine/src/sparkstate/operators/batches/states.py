@@ -10,10 +10,12 @@ import contextlib
 from collections.abc import Hashable, Iterator
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkstate import errors
+from sparkstate.backends.long_index import Longs
 from sparkstate.backends.value_columns import Flags, Values
 from sparkstate.batches import keys as batch_keys
 from sparkstate.batches import state
@@ -21,6 +23,7 @@ from sparkstate.batches.keys import BatchKeys
 from sparkstate.operators.batches import arrow_types
 from sparkstate.operators.batches.binding import Binding, chosen
 from sparkstate.operators.state import collection_handles, handles
+from sparkstate.operators.state.known_keys import Numbers
 
 _AS_THEY_ARE = {"LONG", "STRING", "BOOLEAN"}
 """Types of which every value that Arrow gives is a stored value already."""
@@ -98,21 +101,54 @@ class ColumnValueState(_ColumnState, state.BatchValueState):
 
     _handle: handles.ValueStateHandle
 
-    def get(self, keys: BatchKeys, default: Any = None) -> pa.Array:
-        columns = self._handle.columns
-        if columns is not None:
-            found, present = columns.get(self._binding.number_array(keys))
-            values = pa.array(found, self._arrow_type, mask=None if present.all() else ~present)
+    def get(self, keys: BatchKeys, default: Any = None, namespaces: Any = None) -> pa.Array:
+        columns, spaces = self._handle.columns, self._spaces(keys, namespaces)
+        if spaces is not None:
+            values = self._get_in(keys, spaces)
+        elif columns is not None:
+            values = self._to_array(*columns.get(self._binding.number_array(keys)))
         else:
             entries = self._handle.entries_of(self._binding.numbers(keys))
             values = self._array(entries, self._arrow_type)
         return values if default is None else _filled(values, keys, default)
 
-    def update(self, keys: BatchKeys, per_key: Any, mask: Any = None) -> None:
+    def _get_in(self, keys: BatchKeys, spaces: Longs) -> pa.Array:
+        numbers, known = self._binding.number_array(keys), self._binding.overlay.known
+        if self._handle.pairs is not None:
+            return self._to_array(*self._handle.columns_in(numbers, spaces, known))
+        return self._array(self._handle.entries_in(numbers, spaces.tolist(), known), self._arrow_type)
+
+    def _to_array(self, found: Values, present: Flags) -> pa.Array:
+        return pa.array(found, self._arrow_type, mask=None if present.all() else ~present)
+
+    def _spaces(self, keys: BatchKeys, namespaces: Any) -> Longs | None:
+        """The namespace of each key, where all are whole numbers and one call can answer for them."""
+        if namespaces is None:
+            if self._handle.is_spaced:
+                raise errors.StateError(
+                    f"state {self._handle.spec.name!r} of operator {self._binding.uid!r} was asked for with "
+                    "in_namespaces=True; give each call namespaces="
+                )
+            space = self._handle.namespace
+            is_whole = self._handle.pairs is not None and type(space) is int
+            return np.full(len(keys), space, np.int64) if is_whole else None
+        array = batch_keys.per_key(keys, namespaces)
+        if array.null_count or not (pa.types.is_integer(array.type) or not len(array)):
+            raise errors.StateError(
+                f"state {self._handle.spec.name!r} of operator {self._binding.uid!r}: namespaces are whole numbers, "
+                f"one per key and none of them null; got an array of {array.type} with {array.null_count} nulls"
+            )
+        return array.cast(pa.int64()).to_numpy()  # type: ignore[no-any-return]
+
+    def update(self, keys: BatchKeys, per_key: Any, mask: Any = None, namespaces: Any = None) -> None:
         numbers, flags = self._binding.number_array(keys), chosen(keys, mask)
-        array = batch_keys.per_key(keys, per_key)
+        array, spaces = batch_keys.per_key(keys, per_key), self._spaces(keys, namespaces)
         if flags is not None:
             numbers, array = numbers[flags], array.filter(pa.array(flags))
+            spaces = None if spaces is None else spaces[flags]
+        if spaces is not None:
+            self._set_in(numbers, spaces, array)
+            return
         columns = self._handle.columns
         if columns is not None:
             columns.set(numbers, *self._column(array))
@@ -120,8 +156,19 @@ class ColumnValueState(_ColumnState, state.BatchValueState):
         values = self._values(array)
         self._handle.set_entries(numbers.tolist(), values, are_stored=self._type.describe() in _AS_THEY_ARE)
 
-    def clear(self, keys: BatchKeys, mask: Any = None) -> None:
+    def _set_in(self, numbers: Numbers, spaces: Longs, array: pa.Array) -> None:
+        pairs = self._handle.pairs
+        if pairs is not None:
+            pairs.set(numbers, spaces, *self._column(array))
+            return
+        values, are_stored = self._values(array), self._type.describe() in _AS_THEY_ARE
+        self._handle.set_entries_in(numbers.tolist(), spaces.tolist(), values, are_stored=are_stored)
+
+    def clear(self, keys: BatchKeys, mask: Any = None, namespaces: Any = None) -> None:
         columns = self._handle.columns
+        if self._spaces(keys, namespaces) is not None:
+            self.update(keys, pa.nulls(len(keys)), mask, namespaces)
+            return
         if columns is None:
             super().clear(keys, mask)
             return

@@ -32,6 +32,7 @@ class DueTimers:
         domain: TimeDomain,
         until: int,
         rebind: Callable[[], None],
+        chunk: int | None = None,
     ) -> None:
         self._tables = tables
         self._budget = budget
@@ -42,8 +43,9 @@ class DueTimers:
         self._rebind = rebind
         self._committed: Iterator[Timer] = iter(())
         self._chunk: deque[Timer] = deque()
+        self._size = CHUNK_TIMERS if chunk is None else chunk
         self._spilled = SpilledTimers(
-            overlay.spill, tables.timer_spec(domain), until, CHUNK_TIMERS, self._prefetch
+            overlay.spill, tables.timer_spec(domain), until, self._size, self._prefetch
         )
 
     def __enter__(self) -> Self:
@@ -86,7 +88,7 @@ class DueTimers:
 
     def _peek_committed(self, committed: Iterator[Timer]) -> Timer | None:
         while not self._chunk:
-            timers = list(itertools.islice(committed, CHUNK_TIMERS))
+            timers = list(itertools.islice(committed, self._size))
             if not timers:
                 return None
             self._chunk.extend(self._spilled.standing(timers))

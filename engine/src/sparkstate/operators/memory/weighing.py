@@ -27,6 +27,8 @@ _HEAP_ENTRY: Final = 64 + 8
 _CHANGE: Final = 12
 """Bytes by which the change of an entry in columns exceeds the entry: it has its key and key group once more. The
 budget leaves a commit as much as was weighed."""
+_PAIR_CHANGE: Final = 20
+"""The same for one by key and namespace."""
 
 
 def weigh(overlay: Overlay) -> int:
@@ -70,6 +72,8 @@ def _table_bytes(table: TableOverlay) -> int:
     total = _entries_bytes(table.entries, table.read)
     if table.columns is not None:
         total += table.columns.nbytes + _CHANGE * table.columns.count
+    if table.pairs is not None:
+        total += table.pairs.nbytes + _PAIR_CHANGE * table.pairs.count
     if table.rooms:
         looked = list(itertools.islice(table.rooms.values(), _LOOKS))
         seen = sum(200 + _entries_bytes(entries, read) for entries, read in looked)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 import itertools
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sparkstate.backends import value_columns
+from sparkstate.backends import long_index, value_columns
 from sparkstate.backends.base import (
     DELETED,
     Cell,
@@ -110,24 +110,27 @@ class _ShardedChanges:
             changes = self.found[shard] = TableChanges(self.spec)
         return changes
 
-    def put_columns(self, numbers: Numbers, columns_at: Callable[[Any], ValueColumns]) -> None:
-        """Changes of many keys; ``columns_at`` gives the entries at these places of ``numbers``. It is asked once for
-        each shard, so that the changes are copied only once: they may be half of what fits in memory."""
+    def put_columns(
+        self, numbers: Numbers, columns_at: Callable[[Any], ValueColumns], name: str = "columns"
+    ) -> None:
+        """Changes of many keys, for the field ``name``; ``columns_at`` gives the entries at these places of
+        ``numbers``. It is asked once for each shard, so that the changes are copied only once: they may be half of what
+        fits in memory."""
         shards = self._shards[numbers]
         if len(shards) and (shards == shards[0]).all():
-            self._in(int(shards[0])).columns = columns_at(slice(None))
+            setattr(self._in(int(shards[0])), name, columns_at(slice(None)))
             return
         order = np.argsort(shards, kind="stable")
         ends = np.flatnonzero(np.diff(shards[order], append=-1)) + 1
         for start, end in itertools.pairwise([0, *ends.tolist()]):
             places = order[start:end]
-            self._in(int(shards[places[0]])).columns = columns_at(places)
+            setattr(self._in(int(shards[places[0]])), name, columns_at(places))
 
 
 def _collect_values(sharded: _ShardedChanges, table: TableOverlay, takes_columns: bool) -> None:
     if table.columns is not None:
         singles: Iterable[tuple[int, Any, Any]] = _collect_columns(sharded, table.columns)
-        singles = itertools.chain(singles, table.changed_in_rooms())
+        singles = itertools.chain(singles, _collect_pairs(sharded, table), table.changed_in_rooms())
     elif takes_columns and sharded.spec.is_columnar and _collect_list(sharded, table):
         singles = table.changed_in_rooms()
     else:
@@ -151,6 +154,29 @@ def _collect_columns(sharded: _ShardedChanges, entries: ColumnEntries) -> list[t
 
     sharded.put_columns(numbers, columns_at)
     return [(NULL_KEY, None, value) for value in value_columns.to_objects(*entries.get(null))]
+
+
+def _collect_pairs(sharded: _ShardedChanges, table: TableOverlay) -> Iterator[tuple[int, Any, Any]]:
+    """Those of the null key are left, which has no place in an array of keys."""
+    if table.pairs is None or not table.pairs.count:
+        return
+    pairs, values, present = table.pairs.entries()
+    known = sharded.known
+    is_null = pairs["key"] == NULL_KEY
+    kept = np.flatnonzero(~is_null)
+
+    def columns_at(places: Any) -> ValueColumns:
+        chosen = kept[places]
+        numbers = pairs["key"][chosen]
+        keys = known.long_array(numbers)
+        assert keys is not None
+        made = long_index.pairs(keys, pairs["space"][chosen])
+        return ValueColumns(made, known.group_array()[numbers], values[chosen], present[chosen])
+
+    sharded.put_columns(pairs["key"][kept], columns_at, "pairs")
+    null = value_columns.to_objects(values[is_null], present[is_null])
+    for space, value in zip(pairs["space"][is_null].tolist(), null, strict=True):
+        yield NULL_KEY, space, value
 
 
 def _collect_list(sharded: _ShardedChanges, table: TableOverlay) -> bool:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from sparkstate.backends import long_index
+from sparkstate.backends.long_index import Longs, PairIndex
 from sparkstate.backends.value_columns import Flags, Values
 from sparkstate.operators.state.known_keys import Numbers
 
@@ -60,3 +63,54 @@ class ColumnEntries:
     def changed(self) -> Numbers:
         """The numbers of the keys whose value was written or deleted."""
         return np.flatnonzero(self._changed[: self.count])
+
+
+class PairEntries:
+    """Values written in namespaces that are whole numbers, by the numbers of their keys. Values that were only read are
+    not kept: a window has many slices, each read once when it ends."""
+
+    __slots__ = ("_index", "_present", "_values")
+
+    def __init__(self, dtype: Any) -> None:
+        self._index = PairIndex()
+        self._values: Values = np.zeros(0, dtype)
+        self._present: Flags = np.zeros(0, np.bool_)
+
+    @property
+    def count(self) -> int:
+        """How many entries were written."""
+        return self._index.count
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory."""
+        return self._index.nbytes + self._values.nbytes + self._present.nbytes
+
+    @property
+    def dtype(self) -> Any:
+        """NumPy's type of the values."""
+        return self._values.dtype
+
+    def get(self, numbers: Numbers, spaces: Longs) -> tuple[Values, Flags, Flags]:
+        """The value of each key in its namespace, whether there is one, and whether it was written at all."""
+        if not self.count:
+            none = np.zeros(len(numbers), np.bool_)
+            return np.zeros(len(numbers), self.dtype), none, none
+        places = self._index.find(long_index.pairs(numbers, spaces))
+        known: Flags = places >= 0
+        values, present = self._values[places], self._present[places] & known
+        return values, present, known
+
+    def set(self, numbers: Numbers, spaces: Longs, values: Values | int, present: Flags | bool) -> None:
+        """Write these values, or delete them."""
+        places = self._index.places(long_index.pairs(numbers, spaces))
+        if self.count > len(self._values):
+            room = max(self.count, 2 * len(self._values)) - len(self._values)
+            self._values = np.concatenate([self._values, np.zeros(room, self.dtype)])
+            self._present = np.concatenate([self._present, np.zeros(room, np.bool_)])
+        self._values[places] = values
+        self._present[places] = present
+
+    def entries(self) -> tuple[npt.NDArray[Any], Values, Flags]:
+        """All that was written: numbers with namespaces, values, and whether there is one."""
+        return self._index.keys, self._values[: self.count], self._present[: self.count]

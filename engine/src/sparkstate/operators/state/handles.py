@@ -11,9 +11,12 @@ from typing import Any, NoReturn
 
 from sparkstate import errors
 from sparkstate.backends.base import NamespacedCell, TableSpec
-from sparkstate.operators.state import unkeyed
-from sparkstate.operators.state.column_entries import ColumnEntries
+from sparkstate.backends.long_index import Longs
+from sparkstate.backends.value_columns import Flags, Values
+from sparkstate.operators.state import spaced_values, unkeyed
+from sparkstate.operators.state.column_entries import ColumnEntries, PairEntries
 from sparkstate.operators.state.context import Cursor
+from sparkstate.operators.state.known_keys import KnownKeys, Numbers
 from sparkstate.operators.state.overlay import MISSING, TableOverlay
 from sparkstate.serde.typeinfo import TypeInformation
 from sparkstate.state import api
@@ -32,6 +35,8 @@ class StateHandle:
         self.number = number
         self._cursor = cursor
         self._table_of = table_of
+        self.is_spaced = False
+        """Whether nothing is ever in the default namespace."""
         self._namespace: Any = None
         self._type: TypeInformation = spec.value_type
         self._type_freeze = spec.value_type.freeze
@@ -135,6 +140,37 @@ class ValueStateHandle(StateHandle, api.ValueState[Any]):
         if self._immutable:
             return stored
         return [None if value is None else self._thaw(value) for value in stored]
+
+    def columns_in(self, numbers: Numbers, spaces: Longs, known: KnownKeys) -> tuple[Values, Flags]:
+        """The values of keys, each in a namespace, and whether there is one, where ``pairs`` has them."""
+        return spaced_values.read_columns(self._table, self._table_of, known, numbers, spaces)
+
+    @property
+    def pairs(self) -> PairEntries | None:
+        """The entries of namespaces that are whole numbers, where they are columns."""
+        return self._table.pairs  # type: ignore[no-any-return]
+
+    @property
+    def namespace(self) -> Any:
+        """The current namespace."""
+        return self._namespace
+
+    def entries_in(self, numbers: Numbers, spaces: list[int], known: KnownKeys) -> list[Any]:
+        """The values of keys, each in a namespace."""
+        stored = spaced_values.read_objects(self._table, self._table_of, known, numbers, spaces)
+        return stored if self._immutable else [None if v is None else self._thaw(v) for v in stored]
+
+    def set_entries_in(
+        self, numbers: list[int], spaces: list[int], values: list[Any], *, are_stored: bool
+    ) -> None:
+        """Set the values of keys, each in a namespace; ``are_stored`` as of ``set_entries``."""
+        rooms = {space: self._table.room(space)[0] for space in set(spaces)}
+        for number, space, value in zip(numbers, spaces, values, strict=True):
+            if are_stored or value is None:
+                rooms[space][number] = value
+            else:
+                self._cursor.number = number  # for the error's text
+                rooms[space][number] = self._freeze(value)
 
     def set_entries(self, numbers: list[int], values: list[Any], *, are_stored: bool) -> None:
         """Set the values of these keys; ``are_stored``: they are of the declared type for certain."""

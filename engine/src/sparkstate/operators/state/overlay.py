@@ -17,7 +17,7 @@ import pyarrow as pa
 from sparkstate.backends.base import ListChange, MapChange, Spill
 from sparkstate.functions import TimeDomain
 from sparkstate.operators.rows.files import EpochFiles
-from sparkstate.operators.state.column_entries import ColumnEntries
+from sparkstate.operators.state.column_entries import ColumnEntries, PairEntries
 from sparkstate.operators.state.known_keys import KnownKeys, ObjectKeys
 from sparkstate.operators.state.operator_handles import Changes
 from sparkstate.serde import composite
@@ -72,13 +72,15 @@ class TableOverlay:
     is changed when it is another object than the one read. So writing a value is one assignment, and finding
     the changed ones is left to the commit. Of a list or map state: its cells, in dicts.
 
-    Where ``columns`` are given, the default namespace has its entries there.
+    Where ``columns`` are given, the default namespace has its entries there, and namespaces that are whole numbers have
+    theirs in ``pairs``.
     """
 
-    __slots__ = ("columns", "elements", "entries", "read", "rooms", "spilled")
+    __slots__ = ("columns", "elements", "entries", "pairs", "read", "rooms", "spilled")
 
     def __init__(self, of_values: bool, spilled: Any = None, columns: ColumnEntries | None = None) -> None:
         self.columns = columns
+        self.pairs = None if columns is None else PairEntries(columns.dtype)
         self.elements = 0
         """How many list elements and map entries were read or written: what they weigh is guessed from it."""
         self.spilled = spilled

@@ -70,7 +70,9 @@ class OperatorTables:
     def set_handles(self, handles: Iterable[StateHandle]) -> None:
         """These are all: overlays have an entry for each, and those of value states are read ahead."""
         self.handles = list(handles)
-        self._prefetched = [handle for handle in self.handles if isinstance(handle, ValueStateHandle)]
+        self._prefetched = [
+            handle for handle in self.handles if isinstance(handle, ValueStateHandle) and not handle.is_spaced
+        ]
 
     def no_keys(self) -> KnownKeys:
         """For an overlay that begins."""

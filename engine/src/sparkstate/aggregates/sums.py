@@ -1,0 +1,197 @@
+"""Sums, counts and averages.
+
+Whole numbers are summed in 64 bits. Where Spark's ANSI mode is on, a sum that does not fit fails the epoch; otherwise
+it wraps around: both as Spark does. Floating-point numbers of a slice are added in the order of the rows, so a sum does
+not depend on how the input was cut into batches.
+"""
+
+from __future__ import annotations
+
+import decimal
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparkstate.aggregates import aggregate
+from sparkstate.aggregates.aggregate import Accumulators, Aggregate, Codes, Part, Rows
+from sparkstate.serde.types import Types
+
+_WIDE: Final = pa.decimal256(76, 38)
+"""The Arrow type of a BIG_DEC state."""
+_SURELY_FITS: Final = 2.0**62
+_EXACT: Final = decimal.Context(prec=76, rounding=decimal.ROUND_HALF_UP)
+
+
+@dataclass(frozen=True)
+class Count(Aggregate):
+    """Values that are not null; with ``of_rows`` all rows, which the window counts anyway."""
+
+    of_rows: bool = False
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        return () if self.of_rows else (Part("count", Types.LONG()),)
+
+    def fold(self, before: Accumulators, rows: Rows) -> Accumulators:
+        return [] if self.of_rows else [_count(before[0], rows.codes, rows.count, rows.values)]
+
+    def merge(self, parts: Accumulators, codes: Codes, count: int) -> Accumulators:
+        return [] if self.of_rows else [_add(_nothing(count), codes, parts[0], is_checked=False)]
+
+    def result(self, parts: Accumulators, rows: npt.NDArray[np.int64]) -> pa.Array:
+        return pa.array(rows) if self.of_rows else parts[0].fill_null(0)
+
+
+@dataclass(frozen=True)
+class Sum(Aggregate):
+    """The sum of values; null where there are none. ``kind`` is the result's type."""
+
+    kind: pa.DataType
+    is_checked: bool = True
+    """Whether a sum that does not fit is an error."""
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        return (Part("sum", aggregate.state_type(self.kind)),)
+
+    def fold(self, before: Accumulators, rows: Rows) -> Accumulators:
+        return [self._added(before[0], rows.codes, rows.values)]
+
+    def merge(self, parts: Accumulators, codes: Codes, count: int) -> Accumulators:
+        return [self._added(pa.nulls(count, parts[0].type), codes, parts[0])]
+
+    def _added(self, before: pa.Array, codes: Codes, values: pa.Array) -> pa.Array:
+        if pa.types.is_decimal(self.kind):
+            return _add_decimals(before, codes, values, _scale(self.kind))
+        return _add(before, codes, values, self.is_checked)
+
+    def result(self, parts: Accumulators, rows: npt.NDArray[np.int64]) -> pa.Array:
+        return _fitted(parts[0], self.kind, self.is_checked)
+
+
+@dataclass(frozen=True)
+class Average(Aggregate):
+    """The mean of values: of floating-point numbers for all types but decimals, as in Spark."""
+
+    kind: pa.DataType
+    is_checked: bool = True
+
+    @property
+    def _is_decimal(self) -> bool:
+        return bool(pa.types.is_decimal(self.kind))
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        kind = Types.BIG_DEC() if self._is_decimal else Types.DOUBLE()
+        return (Part("sum", kind), Part("count", Types.LONG()))
+
+    def fold(self, before: Accumulators, rows: Rows) -> Accumulators:
+        total = self._added(before[0], rows.codes, rows.values)
+        return [total, _count(before[1], rows.codes, rows.count, rows.values)]
+
+    def merge(self, parts: Accumulators, codes: Codes, count: int) -> Accumulators:
+        total = self._added(pa.nulls(count, parts[0].type), codes, parts[0])
+        return [total, _add(_nothing(count), codes, parts[1], is_checked=False)]
+
+    def _added(self, before: pa.Array, codes: Codes, values: pa.Array) -> pa.Array:
+        if self._is_decimal:
+            return _add_decimals(before, codes, values, _scale(self.kind))
+        return _add(before, codes, values, is_checked=False)
+
+    def result(self, parts: Accumulators, rows: npt.NDArray[np.int64]) -> pa.Array:
+        if not self._is_decimal:
+            total, present = aggregate.numbers(parts[0], np.float64)
+            count, _ = aggregate.numbers(parts[1], np.int64)
+            return aggregate.to_array(total / np.maximum(count, 1), present)
+        places = decimal.Decimal(1).scaleb(-self.kind.scale)
+        means = [
+            None if total is None else _EXACT.quantize(_EXACT.divide(total, count), places)
+            for total, count in zip(parts[0].to_pylist(), parts[1].to_pylist(), strict=True)
+        ]
+        return _fitted(pa.array(means, pa.decimal256(76, self.kind.scale)), self.kind, self.is_checked)
+
+
+def _nothing(count: int) -> pa.Array:
+    return pa.nulls(count, pa.int64())
+
+
+def _count(before: pa.Array, codes: Codes, count: int, values: pa.Array) -> pa.Array:
+    counts, present = aggregate.numbers(before, np.int64)
+    is_valid = values.is_valid().to_numpy(zero_copy_only=False)
+    more = np.bincount(codes[is_valid], minlength=count)
+    return aggregate.to_array(counts + more, present | (more > 0))
+
+
+def _add(before: pa.Array, codes: Codes, values: pa.Array, is_checked: bool) -> pa.Array:
+    is_float = pa.types.is_floating(before.type)
+    dtype: Any = np.float64 if is_float else np.int64
+    total, present = aggregate.numbers(before, dtype)
+    added, is_valid = aggregate.numbers(values, dtype)
+    if not is_valid.all():
+        codes, added = codes[is_valid], added[is_valid]
+    if is_checked and not is_float:
+        _check_fits(total, codes, added)
+    with np.errstate(invalid="ignore", over="ignore"):  # infinities are values like others
+        np.add.at(total, codes, added)
+    present[codes] = True
+    return aggregate.to_array(total, present)
+
+
+def _check_fits(total: npt.NDArray[np.int64], codes: Codes, added: npt.NDArray[np.int64]) -> None:
+    """Raise ``OverflowError`` if a sum does not fit in 64 bits."""
+    largest = float(np.abs(total.astype(np.float64)).max(initial=0))
+    if largest + float(np.abs(added.astype(np.float64)).sum()) < _SURELY_FITS:
+        return
+    wrapped, rough = total.copy(), total.astype(np.float64)
+    np.add.at(wrapped, codes, added)
+    np.add.at(rough, codes, added.astype(np.float64))
+    # A sum that wraps is wrong by 2**64 at least; one in floating point by far less than 2**62.
+    wrong = np.flatnonzero(np.abs(rough - wrapped.astype(np.float64)) > _SURELY_FITS)
+    if len(wrong):
+        raise OverflowError(
+            f"a sum of whole numbers is about {rough[wrong[0]]:.4g}, which does not fit in 64 bits; cast the column to "
+            "double or decimal, or set spark.sql.ansi.enabled to false for sums that wrap around"
+        )
+
+
+def _add_decimals(before: pa.Array, codes: Codes, values: pa.Array, scale: int) -> pa.Array:
+    # Arrow gives groups in the order in which they appear: the groups themselves come first, in their order.
+    all_codes = np.concatenate([np.arange(len(before)), codes])
+    kind = pa.decimal256(76, scale)
+    table = pa.table({"code": all_codes, "value": pa.concat_arrays([before.cast(kind), values.cast(kind)])})
+    grouped = table.group_by("code", use_threads=False).aggregate([("value", "sum")])
+    total = grouped.column("value_sum").combine_chunks()
+    if not pc.all(_are_below(total, _WIDE.precision - _WIDE.scale), min_count=0).as_py():
+        raise OverflowError(
+            "a sum of decimals has more than 38 digits before the point; cast the column to double"
+        )
+    return total.cast(_WIDE)
+
+
+def _are_below(values: pa.Array, digits: int) -> pa.Array:
+    """Which decimals have at most so many digits before the point."""
+    limit = pa.scalar(decimal.Decimal(10) ** digits, pa.decimal256(76, 0))
+    return pc.less(pc.abs(values), limit.cast(pa.decimal256(76, min(values.type.scale, 75 - digits))))
+
+
+def _fitted(values: pa.Array, kind: pa.DataType, is_checked: bool) -> pa.Array:
+    """Decimals in the result's type; what does not fit is null, or an error."""
+    if not pa.types.is_decimal(kind):
+        return values
+    fits = _are_below(values, kind.precision - kind.scale)
+    if not pc.all(fits, min_count=0).as_py():
+        if is_checked:
+            raise OverflowError(
+                f"a decimal does not fit in {kind}; cast the column to a wider decimal or to double"
+            )
+        values = pc.if_else(fits, values, pa.nulls(len(values), values.type))
+    return values.cast(kind)
+
+
+def _scale(kind: pa.DataType) -> int:
+    """Of the values that are summed: averages have up to four digits more than those."""
+    return int(kind.scale)

@@ -1,0 +1,237 @@
+"""The function behind ``.window(…).agg(…)``: an accumulator for each key and slice, merged when a window ends.
+
+A batch's rows are grouped by key and slice once; then each state is read and written once, for all pairs of a key and a
+slice together. The namespace of a pair is the start of its slice.
+
+Timers. A key has one timer for the end of its next window. It is registered with the key's first row in a slice, and
+when it fires, with the window after it as long as a slice of that window is there. With lateness a slice has another
+timer, for the time when its last window is over; without it, that time is the end of the window. So after the last
+window nothing is left.
+
+A row of a window that has ended but is not over changes its slice, and the window is put out again, once for each batch
+that has such rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sparkstate import columns
+from sparkstate.aggregates import accumulators
+from sparkstate.aggregates.accumulators import Entries, Output
+from sparkstate.aggregates.slices import FARTHEST_TIME, Flags, Slices, Times
+from sparkstate.aggregates.window_results import WindowResults
+from sparkstate.batches.functions import (
+    BatchContext,
+    BatchRuntimeContext,
+    BatchTimerService,
+    KeyedBatchFunction,
+    OnTimersContext,
+    RowError,
+)
+from sparkstate.batches.keys import BatchKeys
+from sparkstate.functions import OutputTag
+
+START, END = "window_start", "window_end"
+_AT_ONCE: Final = 1 << 20
+"""So many pairs of keys and slices are read together when windows end."""
+
+
+class WindowAggregation(KeyedBatchFunction):
+    """Puts out a row for each key and window that has rows: key columns, ``window_start``, ``window_end``, results."""
+
+    judges_lateness = True
+
+    def __init__(
+        self,
+        slices: Slices,
+        key_names: tuple[str, ...],
+        outputs: tuple[Output, ...],
+        late_tag: OutputTag | None = None,
+        late_columns: tuple[str, ...] = (),
+    ) -> None:
+        """``late_columns`` of rows that come too late go to ``late_tag``; without it they are counted and dropped."""
+        self._slices = slices
+        self._key_names = key_names
+        self._outputs = outputs
+        self._late_tag = late_tag
+        self._late_columns = late_columns
+
+    def open(self, ctx: BatchRuntimeContext) -> None:
+        self._windows = WindowResults(ctx, self._slices, self._outputs)
+
+    # --- rows
+
+    def process_batch(self, batch: pa.RecordBatch, keys: BatchKeys, ctx: BatchContext) -> Iterator[Any]:
+        stamps, watermark = ctx.timestamps(), ctx.timer_service().current_watermark()
+        times = _times(stamps, self._slices)
+        slices = self._slices.of(times)
+        kept = self._slices.has_window(slices)
+        is_late = kept & self._slices.are_over(self._slices.last_ends(slices), watermark)
+        if is_late.any():
+            ctx.count_late_rows(int(np.count_nonzero(is_late)))
+            if self._late_tag is not None:
+                yield self._late_tag, batch.filter(pa.array(is_late)).select(list(self._late_columns))
+            kept &= ~is_late
+        if kept.any():
+            rows = _chosen_rows(batch, keys, times, slices, kept)
+            yield from self._take(rows, keys, ctx)
+
+    def _take(self, rows: _SlicedRows, keys: BatchKeys, ctx: BatchContext) -> Iterator[pa.RecordBatch]:
+        pairs = keys.select(rows.pair_keys)
+        was_there = self._windows.stored.fold(pairs, rows.pair_slices, rows.batch, rows.pairs, rows.times)
+        self._register(pairs, rows.pair_slices, ~was_there, ctx)
+        yield from self._again(rows, keys, ctx)
+
+    def _register(self, pairs: BatchKeys, slices: Times, is_new: Flags, ctx: BatchContext) -> None:
+        """Timers of slices that are new."""
+        if not is_new.any():
+            return
+        chosen = np.flatnonzero(is_new)
+        some, slices, service = pairs.select(chosen), slices[chosen], ctx.timer_service()
+        last = self._slices.last_ends(slices)
+        ends = self._slices.next_ends(np.maximum(slices + self._slices.width, _following(service)))
+        service.register_event_time_timers(some, ends - 1, ends <= last)
+        if self._slices.lateness:
+            service.register_event_time_timers(some, last - 1 + self._slices.lateness)
+
+    def _again(self, rows: _SlicedRows, keys: BatchKeys, ctx: BatchContext) -> Iterator[pa.RecordBatch]:
+        """Windows that have ended and got rows all the same."""
+        following = _following(ctx.timer_service())
+        # Also where none of them is put out again: what was merged for windows to come has those slices.
+        is_late = self._slices.first_ends(rows.pair_slices) < following
+        if not is_late.any():
+            return
+        changed = keys.select(np.unique(rows.pair_keys[is_late]))
+        self._windows.forget_tails(changed, int(self._slices.next_ends(np.array([following]))[0]))
+        least = self._slices.next_ends(
+            np.maximum(rows.pair_slices + self._slices.width, following - self._slices.lateness)
+        )
+        most = np.minimum(self._slices.last_ends(rows.pair_slices), following - 1)
+        found = []
+        first = int(least.min())
+        while len(places := np.flatnonzero(least <= most)):
+            # By time, then by key: one number stands for a window of a key.
+            found.append((least[places] - first) // self._slices.slide * len(keys) + rows.pair_keys[places])
+            least = least + self._slices.slide
+        windows = np.unique(np.concatenate(found)) if found else np.empty(0, np.int64)
+        for part in self._parts(len(windows)):
+            order, places = np.divmod(windows[part], len(keys))
+            again, ends = keys.select(places), first + order * self._slices.slide
+            merged, _ = self._windows.whole(again, ends)
+            yield self._frame(again, ends, merged)
+
+    # --- windows
+
+    def on_timers(self, timestamps: pa.Array, keys: BatchKeys, ctx: OnTimersContext) -> Iterator[Any]:
+        ends = timestamps.to_numpy() + 1
+        for part in self._parts(len(ends)):
+            places = np.arange(len(ends))[part]
+            yield from self._end(keys.select(places), ends[places], ctx)
+
+    def _end(self, keys: BatchKeys, ends: Times, ctx: OnTimersContext) -> Iterator[pa.RecordBatch]:
+        places = np.flatnonzero(self._slices.are_ends(ends))
+        if len(places):
+            ending = keys.select(places)
+            merged, has_more = self._windows.ending(ending, ends[places])
+            yield self._frame(ending, ends[places], merged)
+            following = ends[places] + (self._slices.slide - 1)
+            ctx.timer_service().register_event_time_timers(ending, following, has_more)
+        over = ends - self._slices.lateness
+        self._forget(keys, over, np.flatnonzero(self._slices.are_ends(over)))
+
+    def _frame(self, keys: BatchKeys, ends: Times, merged: Entries) -> pa.RecordBatch:
+        """A row for each window that has rows."""
+        some = np.flatnonzero(accumulators.has_rows(merged))
+        values, ends = keys.values.take(pa.array(some)), ends[some]
+        each = values.flatten() if len(self._key_names) > 1 else [values]
+        bounds = [_timestamps(ends - self._slices.size), _timestamps(ends)]
+        results = self._windows.stored.results(accumulators.taken(merged, some))
+        names = [*self._key_names, START, END, *(output.name for output in self._outputs), columns.TIMESTAMP]
+        return pa.RecordBatch.from_arrays([*each, *bounds, *results, pa.array(ends - 1)], names=names)
+
+    def _forget(self, keys: BatchKeys, ends: Times, places: npt.NDArray[np.int64]) -> None:
+        """Clear the slices whose last windows end there."""
+        if len(places):
+            spaces = self._slices.of_windows(ends[places])[:, : self._slices.per_slide]
+            pairs = keys.select(np.repeat(places, spaces.shape[1]))
+            self._windows.stored.clear(pairs, spaces.reshape(-1))
+
+    def _parts(self, windows: int) -> Iterator[slice]:
+        """So many windows at once that their slices fit in memory."""
+        step = max(1, _AT_ONCE // self._slices.per_window)
+        return (slice(start, start + step) for start in range(0, windows, step))
+
+
+@dataclass(frozen=True)
+class _SlicedRows:
+    """Rows grouped by pairs of a key and a slice."""
+
+    batch: pa.RecordBatch
+    times: Times
+    pairs: npt.NDArray[np.int64]
+    """For each row the number of its pair."""
+    pair_keys: npt.NDArray[np.int64]
+    pair_slices: Times
+
+
+def _chosen_rows(
+    batch: pa.RecordBatch, keys: BatchKeys, times: Times, slices: Times, kept: Flags
+) -> _SlicedRows:
+    codes: Any = keys.codes
+    if not kept.all():
+        batch, codes = batch.filter(pa.array(kept)), codes[kept]
+        times, slices = times[kept], slices[kept]
+    starts, numbers_of = _distinct(slices)
+    pairs = pa.array(codes.astype(np.int64) * len(starts) + numbers_of).dictionary_encode()
+    distinct = pairs.dictionary.to_numpy()
+    return _SlicedRows(
+        batch,
+        times,
+        pairs.indices.to_numpy().astype(np.int64),
+        distinct // len(starts),
+        starts[distinct % len(starts)],
+    )
+
+
+def _distinct(slices: Times) -> tuple[Times, Any]:
+    """The slices that there are, and for each row the number of its own."""
+    if (slices == slices[0]).all():
+        return slices[:1], 0
+    encoded = pa.array(slices).dictionary_encode()
+    return encoded.dictionary.to_numpy(), encoded.indices.to_numpy()
+
+
+def _following(service: BatchTimerService) -> int:
+    """The least end of a window that has not ended."""
+    watermark = service.current_watermark()
+    return max(-2 * FARTHEST_TIME, min(watermark, 2 * FARTHEST_TIME)) + 2
+
+
+def _timestamps(times: Times) -> pa.Array:
+    return pa.array(times * 1000, pa.timestamp("us", "UTC"))
+
+
+def _times(stamps: pa.Array, slices: Slices) -> Times:
+    if stamps.null_count:
+        raise RowError(
+            int(np.flatnonzero(stamps.is_null().to_numpy(zero_copy_only=False))[0]),
+            "a row without event time has no place in a window; fill the event-time column, or filter such rows out "
+            "before keyed()",
+        )
+    times: Times = stamps.to_numpy()
+    limit = FARTHEST_TIME - slices.size - slices.lateness
+    wrong = np.flatnonzero(np.abs(times) > limit)
+    if len(wrong):
+        row = int(wrong[0])
+        raise RowError(
+            row,
+            f"its event time is {times[row]} ms; windows take times from -{limit} to {limit} ms since 1970",
+        )
+    return times

@@ -1,0 +1,158 @@
+"""Values of many namespaces, read and written in one call per state: a dict by key and namespace, in every layout."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sparkstate import errors
+from sparkstate.batches.functions import KeyedBatchFunction
+from sparkstate.functions import KeyedProcessFunction
+from sparkstate.serde.types import Types
+from sparkstate.state.descriptors import ValueStateDescriptor
+from sparkstate.testing import KeyedProcessHarness
+
+KEYS = {"numbers": (0, -7, 2**63 - 1, None), "text": ("a", "b", "", None)}
+KEY_TYPES = {"numbers": Types.LONG(), "text": Types.STRING()}
+VALUES = {
+    "long": (Types.LONG(), lambda number: number),
+    "double": (Types.DOUBLE(), lambda number: number / 2),
+    "string": (Types.STRING(), str),
+    "list": (Types.LIST(Types.LONG()), lambda number: [number]),
+}
+SPACES = (0, 1, -(2**63), 2**63 - 1)
+
+
+class PerBatch(KeyedBatchFunction):
+    """Each row writes one value, or clears it (``number`` is null). It yields what all namespaces held before."""
+
+    def __init__(self, declared, make):
+        self.declared, self.make = declared, make
+
+    def open(self, ctx):
+        self.state = ctx.get_state(ValueStateDescriptor("value", self.declared), in_namespaces=True)
+
+    def process_batch(self, batch, keys, ctx):
+        places = np.repeat(np.arange(len(keys)), len(SPACES))
+        spaces = np.tile(np.array(SPACES), len(keys))
+        before = self.state.get(keys.select(places), namespaces=spaces)
+        assert before.type == self.state.get(keys.select([]), namespaces=[]).type
+        self.write(batch, keys)
+        yield pa.record_batch({"k": keys.values.take(pa.array(places)), "space": spaces, "value": before})
+
+    def write(self, batch, keys):
+        last = {}
+        rows = zip(keys.codes, batch["space"].to_pylist(), batch["number"].to_pylist(), strict=True)
+        for code, space, number in rows:
+            last[int(code), SPACES[space]] = number
+        pairs = keys.select([code for code, _ in last])
+        spaces = pa.array([space for _, space in last])
+        made = [None if number is None else self.make(number) for number in last.values()]
+        self.state.update(
+            pairs, pa.array(made), mask=pa.array([m is not None for m in made]), namespaces=spaces
+        )
+        self.state.clear(pairs, mask=pa.array([m is None for m in made]), namespaces=spaces)
+
+
+class PerRecord(KeyedProcessFunction):
+    """The same for each row, by the current namespace."""
+
+    def __init__(self, declared, make):
+        self.declared, self.make = declared, make
+
+    def open(self, ctx):
+        self.state = ctx.get_state(ValueStateDescriptor("value", self.declared))
+
+    def process_element(self, value, ctx):
+        self.state.set_current_namespace(SPACES[value.space])
+        if value.number is None:
+            self.state.clear()
+        else:
+            self.state.update(self.make(value.number))
+
+
+def harness(kind, function, backend):
+    return KeyedProcessHarness(function, key=lambda row: row.k, key_type=KEY_TYPES[kind], backend=backend)
+
+
+ROWS = st.lists(
+    st.tuples(st.integers(0, 3), st.integers(0, 3), st.none() | st.integers(-9, 9)), min_size=1, max_size=9
+)
+LIVES = st.lists(
+    st.tuples(ROWS, st.sampled_from(["stays", "hashmap", "rocksdb", "hashmap by record"])), max_size=6
+)
+
+
+@pytest.mark.parametrize("value", list(VALUES))
+@pytest.mark.parametrize("kind", list(KEYS))
+@settings(max_examples=8, deadline=None)
+@given(life=LIVES)
+def test_many_namespaces_at_once_are_a_dict(kind, value, life):
+    declared, make = VALUES[value]
+    kept: dict[tuple[object, int], object] = {}
+    opened, by_record = harness(kind, PerBatch(declared, make), "hashmap"), False
+    try:
+        for rows, change in life:
+            opened.clear_output()
+            opened.process_elements(
+                [({"k": KEYS[kind][key], "space": space, "number": number}, 0) for key, space, number in rows]
+            )
+            for row in opened.output():
+                assert row.value == kept.get((row.k, row.space))
+            for key, space, number in rows:
+                kept[KEYS[kind][key], SPACES[space]] = None if number is None else make(number)
+            for (key, space), stored in kept.items():
+                assert opened.state("value", key, space) == stored
+            if change != "stays":
+                snapshot = opened.snapshot()
+                opened.close()
+                by_record = "record" in change
+                function = (PerRecord if by_record else PerBatch)(declared, make)
+                opened = harness(kind, function, change.split()[0])
+                opened.restore(snapshot)
+    finally:
+        opened.close()
+
+
+class Wrong(KeyedBatchFunction):
+    def __init__(self, use):
+        self.use = use
+
+    def open(self, ctx):
+        self.state = ctx.get_state(ValueStateDescriptor("value", Types.LONG()), in_namespaces=True)
+
+    def process_batch(self, batch, keys, ctx):
+        self.use(self.state, keys)
+
+
+@pytest.mark.parametrize(
+    ("use", "message"),
+    [
+        (lambda state, keys: state.get(keys), "give each call namespaces="),
+        (lambda state, keys: state.get(keys, namespaces=[1, 2]), "one per key is needed"),
+        (lambda state, keys: state.get(keys, namespaces=[None]), "namespaces are whole numbers"),
+        (lambda state, keys: state.update(keys, [1], namespaces=["a"]), "namespaces are whole numbers"),
+        (lambda state, keys: state.get(keys.select([0, 0]), namespaces=[1]), "one per key is needed"),
+    ],
+    ids=["none", "too many", "null", "text", "one for two"],
+)
+@pytest.mark.parametrize("kind", list(KEYS))
+def test_namespaces_that_are_no_numbers_are_refused(kind, use, message):
+    with harness(kind, Wrong(use), "hashmap") as opened, pytest.raises(errors.UserCodeError, match=message):
+        opened.process_element({"k": KEYS[kind][0]}, 0)
+
+
+def test_keys_of_an_older_call_cannot_be_selected_from():
+    kept = []
+
+    def use(state, keys):
+        kept.append(keys)
+        state.get(kept[0].select([0]), namespaces=[1])
+
+    with harness("numbers", Wrong(use), "hashmap") as opened:
+        opened.process_element({"k": 1}, 0)
+        with pytest.raises(errors.UserCodeError, match="not those of the call at hand"):
+            opened.process_element({"k": 1}, 0)
