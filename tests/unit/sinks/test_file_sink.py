@@ -265,7 +265,7 @@ def test_output_of_several_epochs_becomes_one_file_and_the_next_checkpoint_anoth
     for checkpoint, epoch in ((1, 8), (2, 9)):
         rotated = made.rotate(checkpoint)
         publish(store, made.stage(rotated, checkpoint, epoch))
-        made.settle(rotated)
+        made.forget(rotated)
         made.hold([batch(4)])
     lines = [(tmp_path / "out" / name).read_text().splitlines() for name in visible(tmp_path / "out")]
     assert [[json.loads(line)["v"] for line in file] for file in lines] == [[1, 2, 3], [4]]

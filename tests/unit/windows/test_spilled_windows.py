@@ -48,15 +48,15 @@ def test_windows_of_ten_times_the_memory_fire_whole_within_their_share(tmp_path,
     side = Side(tmp_path, LIMIT, operation.process(sums, element_type=KIND))
     heaviest = 0
     try:
-        settle = side.budget.settle
+        make_room = side.budget.make_room
 
         def watched(*arguments: Any, **named: Any) -> bool:
             nonlocal heaviest
-            moved = settle(*arguments, **named)
+            moved = make_room(*arguments, **named)
             heaviest = max(heaviest, side.budget.used_bytes())
             return moved
 
-        side.budget.settle = watched
+        side.budget.make_room = watched
         overlay = side.operator.begin(1, MIN_WATERMARK, 0)
         for start in range(0, ROWS, 500):
             rows = [(f"user-{n % 300}", n, n * 100 // ROWS) for n in range(start, start + 500)]

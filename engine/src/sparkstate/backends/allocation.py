@@ -27,11 +27,11 @@ ENVIRONMENT: Mapping[str, str] = MappingProxyType(
         "MALLOC_TRIM_THRESHOLD_": str(_TRIMMED_FROM),
     }
 )
-"""The same for a process that starts later. Better than :func:`settle`, which comes after the imports: their
+"""The same for a process that starts later. Better than :func:`limit_arenas`, which comes after the imports: their
 threads have arenas by then, which others inherit (50 MiB, measured)."""
 
 
-def settle() -> None:
+def limit_arenas() -> None:
     """One arena, and large blocks mapped by themselves. Call it before the process starts threads: those that run
     keep the arena they have. Where there is no glibc nothing is done.
     """

@@ -85,7 +85,7 @@ class LongIndex:
         if 2 * self.count > len(self._cells):
             self._clear(1 << (2 * self.count - 1).bit_length())
             before = 0
-        self._settle(before)
+        self._place(before)
 
     def places(self, keys: Any) -> Places:
         """The place of each key. New ones are added, in the order in which they first appear."""
@@ -119,7 +119,7 @@ class LongIndex:
     def _next(self, cells: Longs) -> Longs:
         return (cells + 1) & (len(self._cells) - 1)
 
-    def _settle(self, before: int) -> None:
+    def _place(self, before: int) -> None:
         """Find cells for the keys from this place on."""
         # Some at a time: the steps of four million keys at once take 100 MiB, and twice the time.
         for start in range(before, self.count, _AT_ONCE):

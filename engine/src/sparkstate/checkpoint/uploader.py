@@ -203,7 +203,7 @@ class Uploader:
             return [_result(plan) for plan in plans]
         finally:
             run.over.set()  # of no effect where all is done
-            _settle(plans)
+            _end_transfers(plans)
             run.merged.close()
 
     def _begin(self, run: _Run, plan: _Plan, snapshot: ShardSnapshot) -> None:
@@ -353,7 +353,7 @@ def _result(plan: _Plan) -> ShardHandle:
     )
 
 
-def _settle(plans: Sequence[_Plan]) -> None:
+def _end_transfers(plans: Sequence[_Plan]) -> None:
     """No transfer may go on after the caller was told that it failed: cancel what waits, wait for what runs."""
     pending = [entry for plan in plans for entry in plan.files.values() if isinstance(entry, Future)]
     for future in pending:

@@ -39,7 +39,7 @@ _LARGE_BYTES = 128 * 1024
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run; returns the exit code."""
     options = _parse(arguments)
-    settle_memory()
+    limit_arenas()
     heard = LastLines()
     with hearing(heard):
         return _ended(options, heard)
@@ -61,7 +61,7 @@ def _ended(options: argparse.Namespace, heard: LastLines) -> int:
         return _last_word(options, type(error).__name__, f"{type(error).__name__}: {error}", 1)
 
 
-def settle_memory() -> None:
+def limit_arenas() -> None:
     """Have memory given back that epochs, checkpoints and outages need only for a moment.
 
     Arrow's own allocator keeps pages for every thread that ever asked for some bytes, and a driver has new threads for

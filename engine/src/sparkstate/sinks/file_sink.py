@@ -148,7 +148,7 @@ class FileSinkWriter:
 
     def rotate(self, checkpoint_id: int) -> tuple[RotatedOutput, ...]:
         """The short part of a checkpoint: set aside what is held. Output that was set aside for failed checkpoints
-        comes along, until :meth:`settle`: the epochs that made it are committed and do not run again."""
+        comes along, until :meth:`forget`: the epochs that made it are committed and do not run again."""
         if self._writer is not None:
             self._writer.close()
             self._writer = None
@@ -192,7 +192,7 @@ class FileSinkWriter:
         store.put_file(staged.staged, target)
         return staged
 
-    def settle(self, rotated: Sequence[RotatedOutput]) -> None:
+    def forget(self, rotated: Sequence[RotatedOutput]) -> None:
         """The checkpoint that staged these has committed: forget them."""
         for part in rotated:
             self._pending.remove(part)

@@ -30,7 +30,7 @@ from sparkstate.slots.server import SlotServer
 
 def main() -> None:
     """Serve until stopped or orphaned."""
-    allocation.settle()
+    allocation.limit_arenas()
     pa.set_memory_pool(pa.system_memory_pool())
     told = sys.stdin.readline()
     if not told:

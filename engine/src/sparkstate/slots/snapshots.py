@@ -90,7 +90,7 @@ class Snapshots:
             return
         self._epochs.notifications.tell(request.checkpoint_id, completed=request.completed)
         if request.completed:
-            self._gate.when_free(job.settle)
+            self._gate.when_free(job.forget_output)
         self.worker.ended(request.checkpoint_id, request.completed)
         if request.completed and self._state.plan.backend.local_recovery:
             self._note_verified(job)

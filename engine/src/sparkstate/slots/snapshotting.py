@@ -68,10 +68,10 @@ class SnapshotJob:
         self.given_up = threading.Event()
         """The driver no longer wants it: the rest of it is not sent."""
 
-    def settle(self) -> None:
+    def forget_output(self) -> None:
         """The checkpoint has committed: its output is no longer ours to keep."""
         for uid, rotated in self.rotated.items():
-            self.sinks[uid].settle(rotated)
+            self.sinks[uid].forget(rotated)
 
     def state(self) -> protocol.SnapshotState:
         """The answer to the driver."""

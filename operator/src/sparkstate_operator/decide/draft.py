@@ -139,7 +139,7 @@ class Draft(Pending):
         self.status["intent"] = {"action": action, "since": clock.text(self.now), **given}
         self.wait(0.0)
 
-    def settle(self) -> None:
+    def end_act(self) -> None:
         """The act under way is done, or given up."""
         self.status.pop("intent", None)
 

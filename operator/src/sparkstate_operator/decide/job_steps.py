@@ -95,7 +95,7 @@ def _watch(draft: Draft, wanted: Revision) -> None:
 
 def _start(draft: Draft, _: Revision) -> None:
     if _suspended(draft) and draft.pod is None:
-        draft.settle()
+        draft.end_act()
         draft.begin("suspend", attempt=draft.attempt)
         draft.happened(job_life.SUSPENDED)
         return
@@ -128,7 +128,7 @@ def _stop(draft: Draft, wanted: Revision) -> None:
     if not stopping.stopped(draft, running, running.savepoint_s):
         return
     suspended = draft.intent.get("action") == "suspend" and _suspended(draft)
-    draft.settle()
+    draft.end_act()
     if suspended:
         draft.happened(job_life.STOPPED)
         draft.say("")

@@ -37,7 +37,7 @@ def _fill_attempt(draft: Draft) -> None:
     highest = max((trace for trace in traces if trace), default=0)
     if highest > draft.attempt:
         draft.status["attempt"] = highest
-        draft.settle()
+        draft.end_act()
         pod = draft.pod
         draft.put("revision", pod.revision if pod is not None else _revision(newest))
         draft.put("start", _start(newest) if newest and newest.attempt == highest else None)

@@ -127,7 +127,7 @@ def _take(draft: Draft, _: Revision, command: Command) -> None:
         draft.put("lineage", found.get("lineage"))
         if found.get("restore_point"):
             _take_point(draft, found["restore_point"])
-    draft.settle()
+    draft.end_act()
     if draft.phase == "RestoreBlocked":
         # RestoreBlocked is a phase that only a change of the spec ends: the job would count as over, and never start.
         draft.happened(job_life.STORAGE_ANSWERED)

@@ -61,7 +61,7 @@ def _follow_spec(draft: Draft) -> None:
 
 def _is_made(draft: Draft) -> Step | None:
     """First, because its pod is there, whatever is wanted by now."""
-    return _settle if draft.pod is not None else None
+    return _end_act if draft.pod is not None else None
 
 
 def _is_refused_and_changed(draft: Draft) -> Step | None:
@@ -127,8 +127,8 @@ def _revision(draft: Draft) -> Revision:
 # -- the steps ---------------------------------------------------------------------------------------------------------
 
 
-def _settle(draft: Draft) -> None:
-    draft.settle()
+def _end_act(draft: Draft) -> None:
+    draft.end_act()
     draft.happened(job_life.MADE)
     draft.say("")
     draft.wait(0.0)

@@ -48,7 +48,7 @@ def _fire(
             if fired >= CHUNK_TIMERS:  # sets may be small: one key may have all the timers
                 fired = 0
                 calls.outputs.end_piece(overlay)
-                due.settle()
+                due.make_room()
                 calls.outputs.start_piece(overlay)
         calls.outputs.end_piece(overlay)
 

@@ -100,11 +100,11 @@ class DueTimers:
         keys, kgs = [timer.key for timer in timers], [timer.key_group for timer in timers]
         self._tables.prefetch(self._overlay, keys, kgs)
 
-    def settle(self) -> None:
+    def make_room(self) -> None:
         """Between two timers: when the overlay's entries and timers went to disk, look for them there."""
         overlay = self._overlay
         least = self._timers.least_waiting()
-        if self._budget is None or not self._budget.settle(self._tables, overlay):
+        if self._budget is None or not self._budget.make_room(self._tables, overlay):
             return
         self._rebind()
         self._spilled.restart(overlay.spill, least)

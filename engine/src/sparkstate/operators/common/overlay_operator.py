@@ -159,7 +159,7 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
             batch = self._intake.take(overlay, batch)
             if self.spec.sort_by_event_time:
                 overlay.held.append(batch)
-                self._settle(overlay)
+                self._make_room(overlay)
             elif batch.num_rows:
                 self._process_parts(overlay, batch)
 
@@ -175,7 +175,7 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
                 self._fire(overlay, watermark)
             if watermark == MAX_WATERMARK:
                 self._calls.finish(overlay, self._context.handles.values())
-            self._settle(overlay)
+            self._make_room(overlay)
             self._context.metrics.refresh_gauges()
             overlay.finished = True
             self._hooks.finished(overlay.epoch)
@@ -225,11 +225,11 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
             if overlay.dropped:
                 return
             self._process(overlay, part)
-            self._settle(overlay, part.num_rows)
+            self._make_room(overlay, part.num_rows)
 
-    def _settle(self, overlay: Overlay, rows: int = 0) -> None:
+    def _make_room(self, overlay: Overlay, rows: int = 0) -> None:
         if self._budget is not None:
-            self._budget.settle(self._tables, overlay, rows)
+            self._budget.make_room(self._tables, overlay, rows)
 
     def _process_held(self, overlay: Overlay) -> None:
         runs = overlay.files.take_runs() if overlay.files is not None else []

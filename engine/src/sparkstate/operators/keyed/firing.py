@@ -65,7 +65,7 @@ class _Firing:
                     self._overlay.timers_fired % CHUNK_TIMERS == 0
                     or elements - self._elements >= SETTLE_ELEMENTS
                 ):
-                    due.settle()
+                    due.make_room()
                     self._elements = self._count_elements()
         self._flush()
         self._calls.reject(self._overlay, self._rejected)

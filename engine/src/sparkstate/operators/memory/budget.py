@@ -82,7 +82,7 @@ class EpochBudget:
         with self._lock:
             self._overlays[overlay] = tables
 
-    def settle(self, tables: OperatorTables, overlay: Overlay, rows: int = 0) -> bool:
+    def make_room(self, tables: OperatorTables, overlay: Overlay, rows: int = 0) -> bool:
         """Called between two batches: weigh this overlay; while all of them take too much, the heaviest go to
         disk. ``tables`` are those of its operator; ``rows``: how many it has taken in since the last time.
 

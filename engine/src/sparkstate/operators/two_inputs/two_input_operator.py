@@ -63,7 +63,7 @@ class PairedOperator(OverlayOperator[S, C]):
                 self._process_parts(overlay, first)
             if waiting.num_rows:
                 overlay.held.append(waiting)
-                self._settle(overlay)
+                self._make_room(overlay)
 
     @abc.abstractmethod
     def _divide(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
