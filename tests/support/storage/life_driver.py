@@ -204,6 +204,7 @@ class LifeDriver:
             key_space=KEY_SPACE,
             shards=tuple(shards),
             states=tuple(state_metas(stores)),
+            operator_state=(),
             committables=staged,
             slots=len(self.slots),
             drained=False,
