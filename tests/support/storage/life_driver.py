@@ -144,7 +144,7 @@ class LifeDriver:
             return self._failed(number, committed, error)
         for slot, parts in zip(self.slots, rotated, strict=True):
             slot.known.complete(number)
-            slot.writer.settle(parts)
+            slot.writer.forget(parts)
         if url and stop:
             self.job_storage.close_lineage(url, savepoint, lambda: False)
             self.closed = True
