@@ -62,7 +62,7 @@ class ConnectedStreams(Generic[P]):
                     f"interval_join of {uid!r}: the {which} stream has no event time; give keyed() one by "
                     "event_time=…, or by withWatermark on its DataFrame"
                 )
-        return self._add(function, uid, output_schema, late, judges_lateness=True)
+        return self._add(function, uid, output_schema, late)
 
     def _add(
         self,
@@ -72,7 +72,6 @@ class ConnectedStreams(Generic[P]):
         late: tuple[OutputTag | None, OutputTag | None],
         *,
         sort_by_event_time: bool = False,
-        judges_lateness: bool = False,
     ) -> P:
         checks.check_uid(uid)
         checks.check_function(function, uid, KeyedCoProcessFunction.inputs)
@@ -96,7 +95,6 @@ class ConnectedStreams(Generic[P]):
                 sort_by_event_time=sort_by_event_time,
                 second=self._second,
                 second_late_tag=late[1],
-                judges_lateness=judges_lateness,
             )
         )
         return self._processed(self._graph, uid, None)

@@ -79,8 +79,6 @@ class Operator:
     second_late_tag: OutputTag | None = None
     broadcast_states: tuple[MapStateDescriptor, ...] = ()
     """Of an operator whose second input is broadcast."""
-    judges_lateness: bool = False
-    """Its function sends late rows to those outputs itself."""
     on_error: Literal["fail", "side-output"] = "fail"
     error_tag: OutputTag | None = None
     late_tag: OutputTag | None = None

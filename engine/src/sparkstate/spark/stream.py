@@ -236,7 +236,7 @@ class KeyedStream(KeyedMethods["ProcessedStream"]):
         if on_error not in ("fail", "side-output"):
             raise errors.SpecInvalid(f"process(on_error={on_error!r}): use 'fail' or 'side-output'")
         checks.check_function(function, uid, KeyedFunction.inputs, on_error)
-        if sort_by_event_time and self._event_time is None:
+        if sort_by_event_time and not self._as_input().has_event_time:
             raise errors.SpecInvalid(f"process(sort_by_event_time=True) of {uid!r} needs an event time")
         operator = graph.Operator(
             uid=uid,
@@ -258,10 +258,7 @@ class KeyedStream(KeyedMethods["ProcessedStream"]):
     def window(self, assigner: WindowAssigner) -> windowed.WindowedStream[ProcessedStream]:
         """Put the rows of each key into windows: ``window(TumblingEventTimeWindows.of(Time.minutes(5)))``."""
         chosen = operation.over(assigner)
-        has_event_time = self._event_time is not None or (
-            self._upstream is not None and self._upstream[1] is None
-        )
-        windowed.check_event_time(chosen, has_event_time)
+        windowed.check_event_time(chosen, self._as_input().has_event_time)
         return windowed.WindowedStream(chosen, self._columns, self.process, self._aggregate)
 
     def count_window(self, size: int, slide: int = 0) -> windowed.WindowedStream[ProcessedStream]:
