@@ -215,6 +215,12 @@ REFUSED: dict[str, tuple[Declare, str]] = {
         ),
         "needs an event time",
     ),
+    "a batch DataFrame to broadcast": (
+        lambda p: sparkstate.broadcast(
+            spark_session.get().range(1), MapStateDescriptor("s", Types.LONG(), Types.LONG())
+        ),
+        "sparkstate.broadcast got a batch DataFrame",
+    ),
     "broadcast without states": (
         lambda p: sparkstate.keyed(files(p), "k").connect(sparkstate.broadcast(files(p))),
         "names the states []; give it at least one MapStateDescriptor",

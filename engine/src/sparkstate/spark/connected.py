@@ -75,12 +75,6 @@ class ConnectedStreams(Generic[P]):
     ) -> P:
         checks.check_uid(uid)
         checks.check_function(function, uid, KeyedCoProcessFunction.inputs)
-        tags = [tag.tag_id for tag in late if tag is not None]
-        if len(set(tags)) < len(tags):
-            raise errors.SpecInvalid(
-                f"the outputs for late rows of {uid!r}: both have the tag {tags[0]!r}; give each its own, because the "
-                "rows of the two streams have different columns"
-            )
         plans.schema_of(output_schema, f"process(output_schema=…) of {uid!r}")
         self._graph.add(
             graph.Operator(
