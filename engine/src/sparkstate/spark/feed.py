@@ -187,7 +187,7 @@ class _Stream:
         """Send each row to its slot."""
         if batch.num_rows == 0:
             return
-        for slot, piece in split(batch, self._slot_of_group, len(self.rows)):
+        for slot, piece in split(without_requirements(batch), self._slot_of_group, len(self.rows)):
             sender = self._senders.get(slot) or self._connect(slot)
             sender.send(piece)
             if not any(self.rows):
@@ -213,6 +213,13 @@ class _Stream:
 
 
 _OF_THE_FEED = ("FeedBroken", "SlotLost")
+
+
+def without_requirements(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch with columns that may all hold nulls. Two jobs may bring rows to one attempt, those of an input and
+    those of an operator's output. What Spark knows of nulls differs between them, and Arrow joins only equal schemas.
+    """
+    return pa.RecordBatch.from_arrays(batch.columns, names=batch.schema.names)
 
 
 def split(
