@@ -216,9 +216,9 @@ _OF_THE_FEED = ("FeedBroken", "SlotLost")
 
 
 def without_requirements(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch with columns that may all hold nulls. Two jobs may bring rows to one attempt, those of an input and
-    those of an operator's output. What Spark knows of nulls differs between them, and Arrow joins only equal schemas.
-    """
+    """The batch with columns that may all hold nulls. Two jobs of Spark may bring rows to one attempt: those of an
+    input, and those of an operator's output. Their columns differ in whether Spark excludes nulls, and Arrow joins only
+    batches of equal schemas."""
     return pa.RecordBatch.from_arrays(batch.columns, names=batch.schema.names)
 
 
