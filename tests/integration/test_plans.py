@@ -15,7 +15,7 @@ from pyspark.sql import types as T
 from support.spark import spark_session
 
 import sparkstate
-from sparkstate import MapStateDescriptor, Types, ValueStateDescriptor, errors
+from sparkstate import MapStateDescriptor, Types, ValueStateDescriptor, columns, errors
 from sparkstate.functions import KeyedProcessFunction
 from sparkstate.keygroups import KeySpace
 from sparkstate.spark import graph, planning, plans
@@ -215,6 +215,12 @@ REFUSED: dict[str, tuple[Declare, str]] = {
         ),
         "needs an event time",
     ),
+    "a batch DataFrame to broadcast": (
+        lambda p: sparkstate.broadcast(
+            spark_session.get().range(1), MapStateDescriptor("s", Types.LONG(), Types.LONG())
+        ),
+        "sparkstate.broadcast got a batch DataFrame",
+    ),
     "broadcast without states": (
         lambda p: sparkstate.keyed(files(p), "k").connect(sparkstate.broadcast(files(p))),
         "names the states []; give it at least one MapStateDescriptor",
@@ -345,3 +351,16 @@ def test_float_keys_travel_in_a_hidden_canonical_column(tmp_path: Path) -> None:
     (spec,) = planning.operator_specs(declared)
     assert spec.key_columns == ("k", "__sparkstate_key_1")
     assert spec.row_columns == ("k", "v", "at", "n")
+
+
+def test_rows_behind_an_operator_can_be_sorted_by_the_times_that_they_carry(tmp_path: Path) -> None:
+    def job() -> None:
+        stamped = files(tmp_path).withWatermark("at", "1 second")
+        first = sparkstate.keyed(stamped, "k").process(Nothing(), uid="a", output_schema="k string")
+        second = first.keyed("k").process(
+            Nothing(), uid="b", output_schema="k string", sort_by_event_time=True
+        )
+        second.sink(lambda frame, epoch: None)
+
+    spec = planning.operator_specs(graph.declare(job))[1]
+    assert (spec.sort_by_event_time, spec.event_time_column) == (True, columns.TIMESTAMP)

@@ -154,6 +154,19 @@ def test_expressions_that_are_the_same_are_computed_once(tmp_path: Path) -> None
     assert spec.row_columns == ("k", "a b", "__sparkstate_value_0")
 
 
+def test_expressions_over_a_named_table_are_computed_from_rows_without_the_name(tmp_path: Path) -> None:
+    reader = spark_session.get().readStream.schema(window_rows.DDL).option("maxFilesPerTrigger", 1)
+    named = reader.parquet(str(tmp_path)).withWatermark("at", "1 second").alias("t")
+    where = F.when(F.col("t.x") > F.lit(1), F.col("v") * 2)
+
+    def job() -> None:
+        windows = sparkstate.keyed(named, "k").window(TumblingEventTimeWindows.of("1 minute"))
+        windows.agg(F.sum(where), uid="sums").sink(lambda frame, epoch: None)
+
+    computed = graph.declare(job).operators["sums"].computed
+    assert [sql for _, sql in computed] == ["CASE WHEN (`x` > CAST(1 AS DOUBLE)) THEN (`v` * 2) END"]
+
+
 def python_twice() -> Any:
     return F.udf(lambda value: value * 2, "int")("v")
 

@@ -1,6 +1,7 @@
 """``CheckpointedFunction``, whose own variables are in checkpoints, and ``CheckpointListener``, which hears of them.
 
-Both are mixed into a ``KeyedProcessFunction`` or ``KeyedBatchFunction``. A buffer that lives in the function itself::
+Both are mixed into a ``KeyedProcessFunction`` or another function of a keyed stream, that of ``map``, a window or an
+interval join too. A buffer that lives in the function itself::
 
     class Batching(KeyedProcessFunction, CheckpointedFunction):
         def initialize_state(self, ctx):

@@ -286,6 +286,12 @@ class KeyedFunction:
     judges_lateness: ClassVar[bool] = False
     """Whether the function itself finds and counts late rows, as windows do: it is given every row then."""
 
+    @property
+    def author_object(self) -> object:
+        """The author's object that the function calls, where ``map`` or ``window(…)`` made the function; else the
+        function itself. It may be a ``CheckpointedFunction`` or a ``CheckpointListener``."""
+        return self
+
     def finish(self) -> Iterable[Any] | None:
         """Called once when a bounded input has ended, and at a drain, after the last timer. Yields what is left to put
         out; there is no key, so keyed state and timers cannot be used. Does nothing unless overridden."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.operators import driven
 
-from sparkstate import OutputTag, ProcessJoinFunction, Types, errors
+from sparkstate import OutputTag, ProcessJoinFunction, Types, columns, errors
 from sparkstate.functions import MIN_WATERMARK
 from sparkstate.keyed_functions.interval_join import IntervalJoin, JoinSide
 from sparkstate.testing import KeyedCoProcessHarness
@@ -77,7 +79,7 @@ def test_pairs_are_those_that_a_model_finds_and_nothing_is_kept_too_long(
     least, most = bounds[0], bounds[0] + bounds[1]
     model = Model(least, most)
     number = 0
-    with harness(join(least, most), backend) as driven:
+    with harness(join(least, most), backend) as job:
         for at, (rows, watermark) in enumerate(epochs):
             numbered = [(side, key, time, number + i) for i, (side, key, time) in enumerate(rows)]
             number += len(rows)
@@ -85,16 +87,16 @@ def test_pairs_are_those_that_a_model_finds_and_nothing_is_kept_too_long(
                 (side, {"k": key, "name": str(n)} if side else {"k": key, "id": n}, time)
                 for side, key, time, n in numbered
             ]
-            driven.process_rows_of_both(pushed, watermark)
+            job.process_rows_of_both(pushed, watermark)
             model.push(numbered, watermark)
             if at == 1:
-                driven.restore(driven.snapshot())
-        assert Counter(stamped[1] for stamped in map(plain, driven.output())) == model.pairs
-        late = Counter((0, row.id) for row in driven.side_output(LATE[0]))
-        late += Counter((1, int(row.name)) for row in driven.side_output(LATE[1]))
+                job.restore(job.snapshot())
+        assert Counter(stamped[1] for stamped in map(plain, job.output())) == model.pairs
+        late = Counter((0, row.id) for row in job.side_output(LATE[0]))
+        late += Counter((1, int(row.name)) for row in job.side_output(LATE[1]))
         assert late == model.late
         for side, name in enumerate(("left_buffer", "right_buffer")):
-            kept = sum(len(rows) for key in "ab" for rows in (driven.state(name, key) or {}).values())
+            kept = sum(len(rows) for key in "ab" for rows in (job.state(name, key) or {}).values())
             assert kept == len(model.kept[side])
 
 
@@ -103,18 +105,59 @@ def plain(row: Any) -> tuple[int, Any]:
 
 
 def test_late_rows_without_an_output_are_dropped() -> None:
-    with harness(join(-5, 5, late=False)) as driven:
-        driven.process_watermark(10)
-        driven.process_element1({"k": "a", "id": 1}, 9)
-        driven.process_element2({"k": "a", "name": "x"}, 10)
-        assert driven.output() == []
-        assert driven.state("left_buffer", "a") in (None, {})
-        assert list(driven.state("right_buffer", "a")) == [10]
+    with harness(join(-5, 5, late=False)) as job:
+        job.process_watermark(10)
+        job.process_element1({"k": "a", "id": 1}, 9)
+        job.process_element2({"k": "a", "name": "x"}, 10)
+        assert job.output() == []
+        assert job.state("left_buffer", "a") in (None, {})
+        assert list(job.state("right_buffer", "a")) == [10]
 
 
 def test_a_row_without_event_time_is_refused() -> None:
     with (
-        harness(join(0, 1)) as driven,
+        harness(join(0, 1)) as job,
         pytest.raises(errors.UserCodeError, match=r"left stream .* no event time"),
     ):
-        driven.process_element1({"k": "a", "id": 1})
+        job.process_element1({"k": "a", "id": 1})
+
+
+def test_a_slot_counts_rows_behind_the_watermark_and_sends_each_side_the_columns_that_it_takes() -> None:
+    shape: dict[str, Any] = {
+        "key_type": Types.STRING(),
+        "key_columns": ("key",),
+        "row_columns": ("k", "id"),
+        "second_columns": ("k", "name"),
+        "output_schema": pa.schema(
+            [("k", pa.string()), ("id", pa.int64()), ("name", pa.string()), ("at", pa.int64())]
+        ),
+        "late_tag": LATE[0].tag_id,
+        "second_late_tag": LATE[1].tag_id,
+        "side_schemas": {
+            LATE[0].tag_id: pa.schema([("id", pa.int64())]),
+            LATE[1].tag_id: pa.schema([("name", pa.string())]),
+        },
+    }
+    operator = driven.make_operator(join(-5, 5), **shape)  # type: ignore[arg-type]
+    overlay = operator.begin(1, 10, 0)
+    times = [9, 10, 8, 10]
+    operator.process_batch(
+        overlay,
+        pa.record_batch(
+            {
+                columns.of_input(0, "k"): pa.array(["a", "a", None, None]),
+                columns.of_input(0, "id"): pa.array([1, 2, None, None], pa.int64()),
+                columns.of_input(1, "k"): pa.array([None, None, "a", "a"]),
+                columns.of_input(1, "name"): pa.array([None, None, "x", "y"]),
+                "key": pa.array(["a"] * 4),
+                columns.KEY_GROUP: pa.array([driven.key_group("a")] * 4, pa.int32()),
+                columns.TIMESTAMP: pa.array(times, pa.int64()),
+                columns.INPUT: pa.array([0, 0, 1, 1], pa.int32()),
+            }
+        ),
+    )
+    operator.finish(overlay, 10)
+    assert overlay.late_rows == 2
+    assert [driven.rows_of(overlay, tag.tag_id) for tag in LATE] == [[(1,)], [("x",)]]
+    assert driven.rows_of(overlay) == [("a", 2, "y", 10)]
+    operator.close()

@@ -54,6 +54,23 @@ def test_built_in_side_outputs_that_nothing_reads_are_told() -> None:
     assert declared.unread() == [rejected]
 
 
+def test_built_in_side_outputs_with_one_tag_are_refused() -> None:
+    operator = graph.Operator(
+        uid="op",
+        function=KeyedProcessFunction(),
+        keys=("k",),
+        upstream=None,
+        event_time="at",
+        output_schema="k string",
+        error_tag=OutputTag("errors"),
+        late_tag=OutputTag("errors"),
+    )
+    with pytest.raises(
+        errors.SpecInvalid, match="for rejected rows and for late rows both have the tag 'errors'"
+    ):
+        graph.Graph().add(operator)
+
+
 def keyed_stream() -> stream.KeyedStream:
     return stream.KeyedStream(graph.Graph(), None, ("k",), None)
 

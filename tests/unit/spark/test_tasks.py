@@ -76,3 +76,39 @@ def test_of_what_several_slots_say_the_users_error_counts_most(running: Running)
     assert failed is not None
     assert failed.reason == "UserCodeError"
     assert stream.rows == [1, 1]
+
+
+def test_rows_of_two_jobs_that_know_different_columns_to_be_without_nulls_meet_in_one_attempt(
+    running: Running,
+) -> None:
+    """An operator behind an input of the job and an output of another operator has its rows from two jobs of Spark."""
+    slot = running.slots[0]
+    slot.feed(0, 1, slots.rows(("a", 1)))
+    task = feed.FeedTask(
+        addresses(running),
+        slots.KEY_SPACE.slots_of_key_groups(2),
+        slots.KEY,
+        incarnation=1,
+        epoch=1,
+        operator="sum",
+        attempt=1,
+        first_part=0,
+        follows=0,  # so the rows of both wait together
+        watermark=MIN_WATERMARK,
+        processing_time=0,
+        parts=feed.Parts(),
+    )
+    for part, name in enumerate(("k", "v")):
+        batch = slots.rows(("a", 2 + part))
+        schema = batch.schema.set(
+            batch.schema.get_field_index(name), batch.schema.field(name).with_nullable(False)
+        )
+        with contextlib.ExitStack() as connections:
+            stream = feed._Stream(task, connections, attempt=1, part=part, number=part)
+            stream.send(pa.RecordBatch.from_arrays(batch.columns, schema=schema))
+            assert stream.end() is None
+    slot.finish(0, 1)
+    slot.commit(0)
+    slot.finish(1, 1, rows=2)
+    slot.commit(1)
+    assert slot.value("a") == "6"

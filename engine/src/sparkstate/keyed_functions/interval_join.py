@@ -84,10 +84,15 @@ class IntervalJoin(KeyedCoProcessFunction):
     """The operator's function."""
 
     stamps_rows: ClassVar[bool] = True
+    judges_lateness: ClassVar[bool] = True
 
     def __init__(self, given: ProcessJoinFunction, left: JoinSide, right: JoinSide) -> None:
         self._given = given
         self._sides = (left, right)
+
+    @property
+    def author_object(self) -> object:
+        return self._given
 
     def open(self, ctx: RuntimeContext) -> None:
         self._given.open(ctx)
@@ -113,6 +118,8 @@ class IntervalJoin(KeyedCoProcessFunction):
                 "before keyed()"
             )
         if MIN_WATERMARK < timers.current_watermark() > timestamp:
+            host: Any = ctx  # the operator's cursor, which takes the number of late rows
+            host.late_rows += 1
             if side.late is not None:
                 yield timestamp, (side.late, row)
             return

@@ -56,6 +56,10 @@ class _Wrapped(KeyedProcessFunction):
         self._given = given
         self._call: Callable[..., Any] = getattr(given, name, given)
 
+    @property
+    def author_object(self) -> object:
+        return self._given
+
     def open(self, ctx: RuntimeContext) -> None:
         if hasattr(self._given, "open"):
             self._given.open(ctx)

@@ -94,14 +94,16 @@ def _on(inputs: str) -> list[type[KeyedFunction]]:
 
 def check(function: KeyedFunction, uid: str, on_error: str) -> None:
     """Raises ``SpecInvalid`` for a function that could not do what its author means."""
-    undo_refusal = _VARIABLES if isinstance(function, CheckpointedFunction) else function.undo_refusal
+    given = function.author_object
+    undo_refusal = _VARIABLES if isinstance(given, CheckpointedFunction) else function.undo_refusal
     if on_error == "side-output" and undo_refusal:
         raise errors.SpecInvalid(f"process(on_error='side-output') of {uid!r}: {undo_refusal}")
+    remedy = "yield the last rows in finish()" if given is function else "let it return"
     for name in _SILENT:
-        if inspect.isgeneratorfunction(getattr(function, name, None)):
+        if inspect.isgeneratorfunction(getattr(given, name, None)):
             raise errors.SpecInvalid(
-                f"process({type(function).__name__}) of {uid!r}: {name}() yields, and nothing takes what it yields, so "
-                "its code would never run; yield the last rows in finish()"
+                f"process({type(given).__name__}) of {uid!r}: {name}() yields, and nothing takes what it yields, so "
+                f"its code would never run; {remedy}"
             )
 
 

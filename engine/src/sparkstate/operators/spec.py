@@ -58,12 +58,17 @@ class KeyedSpec:
     @property
     def rows_wait_for_choice(self) -> bool:
         """As the contract says: nobody can undo what rows of a lost attempt did to a function's own variables."""
-        return isinstance(self.function, CheckpointedFunction)
+        return isinstance(self.function.author_object, CheckpointedFunction)
 
     @property
     def judges_lateness(self) -> bool:
         """Whether the function finds late rows, so that all rows are given to it."""
-        return False
+        return self.function.judges_lateness
+
+    @property
+    def late_tags(self) -> tuple[str | None, ...]:
+        """The side outputs of late rows, by input."""
+        return (self.late_tag,)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,10 +83,6 @@ class OperatorSpec(RecordSpec):
     """An operator whose function is called for each row."""
 
     function: KeyedProcessFunction
-
-    @property
-    def judges_lateness(self) -> bool:
-        return self.function.judges_lateness
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,8 +99,7 @@ class PairedSpec(RecordSpec):
         return self.row_columns, self.second_columns
 
     @property
-    def late_tags(self) -> tuple[str | None, str | None]:
-        """By input."""
+    def late_tags(self) -> tuple[str | None, ...]:
         return self.late_tag, self.second_late_tag
 
 
@@ -125,10 +125,6 @@ class BatchOperatorSpec(KeyedSpec):
     """An operator whose function is called with batches."""
 
     function: KeyedBatchFunction
-
-    @property
-    def judges_lateness(self) -> bool:
-        return self.function.judges_lateness
 
     @property
     def rows_at_once(self) -> int:

@@ -62,7 +62,7 @@ class ConnectedStreams(Generic[P]):
                     f"interval_join of {uid!r}: the {which} stream has no event time; give keyed() one by "
                     "event_time=…, or by withWatermark on its DataFrame"
                 )
-        return self._add(function, uid, output_schema, late, judges_lateness=True)
+        return self._add(function, uid, output_schema, late)
 
     def _add(
         self,
@@ -72,16 +72,9 @@ class ConnectedStreams(Generic[P]):
         late: tuple[OutputTag | None, OutputTag | None],
         *,
         sort_by_event_time: bool = False,
-        judges_lateness: bool = False,
     ) -> P:
         checks.check_uid(uid)
         checks.check_function(function, uid, KeyedCoProcessFunction.inputs)
-        tags = [tag.tag_id for tag in late if tag is not None]
-        if len(set(tags)) < len(tags):
-            raise errors.SpecInvalid(
-                f"the outputs for late rows of {uid!r}: both have the tag {tags[0]!r}; give each its own, because the "
-                "rows of the two streams have different columns"
-            )
         plans.schema_of(output_schema, f"process(output_schema=…) of {uid!r}")
         self._graph.add(
             graph.Operator(
@@ -96,7 +89,6 @@ class ConnectedStreams(Generic[P]):
                 sort_by_event_time=sort_by_event_time,
                 second=self._second,
                 second_late_tag=late[1],
-                judges_lateness=judges_lateness,
             )
         )
         return self._processed(self._graph, uid, None)

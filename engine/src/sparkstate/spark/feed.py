@@ -187,7 +187,7 @@ class _Stream:
         """Send each row to its slot."""
         if batch.num_rows == 0:
             return
-        for slot, piece in split(batch, self._slot_of_group, len(self.rows)):
+        for slot, piece in split(without_requirements(batch), self._slot_of_group, len(self.rows)):
             sender = self._senders.get(slot) or self._connect(slot)
             sender.send(piece)
             if not any(self.rows):
@@ -213,6 +213,13 @@ class _Stream:
 
 
 _OF_THE_FEED = ("FeedBroken", "SlotLost")
+
+
+def without_requirements(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch with columns that may all hold nulls. Two jobs of Spark may bring rows to one attempt: those of an
+    input, and those of an operator's output. Their columns differ in whether Spark excludes nulls, and Arrow joins only
+    batches of equal schemas."""
+    return pa.RecordBatch.from_arrays(batch.columns, names=batch.schema.names)
 
 
 def split(

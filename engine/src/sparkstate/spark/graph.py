@@ -79,8 +79,6 @@ class Operator:
     second_late_tag: OutputTag | None = None
     broadcast_states: tuple[MapStateDescriptor, ...] = ()
     """Of an operator whose second input is broadcast."""
-    judges_lateness: bool = False
-    """Its function sends late rows to those outputs itself."""
     on_error: Literal["fail", "side-output"] = "fail"
     error_tag: OutputTag | None = None
     late_tag: OutputTag | None = None
@@ -176,6 +174,7 @@ class Graph:
         """Declare an operator; uids are unique, because state is found again by them."""
         if operator.uid in self.operators:
             raise errors.SpecInvalid(f"two operators have the uid {operator.uid!r}; give each its own")
+        _check_tags(operator)
         self.operators[operator.uid] = operator
 
     def add_sink(self, operator: str, tag: str | None, sink: FileSink | UserSink) -> None:
@@ -196,6 +195,17 @@ class Graph:
     def feeds_an_operator(self, uid: str) -> bool:
         """Whether another operator reads this one's main output, which then needs timestamps."""
         return any(each.upstream == (uid, None) for op in self.operators.values() for each in op.inputs)
+
+
+def _check_tags(operator: Operator) -> None:
+    found: dict[str, str] = {}
+    for what, tag in operator.built_in_tags:
+        other = found.setdefault(tag.tag_id, what)
+        if other != what:
+            raise errors.SpecInvalid(
+                f"operator {operator.uid!r}: the outputs for {other} and for {what} both have the tag {tag.tag_id!r}; "
+                "give each its own, because their rows have different columns"
+            )
 
 
 def _check_times(known: list[Source], sources: list[Source]) -> None:

@@ -42,7 +42,7 @@ def _spec(declared: graph.Graph, operator: graph.Operator) -> KeyedSpec:
         },
         on_error=operator.on_error,
         error_tag=operator.error_tag.tag_id if operator.error_tag is not None else "errors",
-        late_tag=_late(operator, operator.late_tag),
+        late_tag=_id(operator.late_tag),
         sort_by_event_time=operator.sort_by_event_time,
         emit_timestamps=declared.feeds_an_operator(operator.uid),
         **_second(declared, operator),
@@ -57,14 +57,13 @@ def _second(declared: graph.Graph, operator: graph.Operator) -> dict[str, Any]:
     names = plans.stream_type(declared, second.upstream, second.source).names
     found: dict[str, Any] = {
         "second_columns": tuple(names),
-        "second_late_tag": _late(operator, operator.second_late_tag),
+        "second_late_tag": _id(operator.second_late_tag),
     }
     return found | {"states": operator.broadcast_states} if second.is_broadcast else found
 
 
-def _late(operator: graph.Operator, tag: OutputTag | None) -> str | None:
-    """The side output to which the engine sends late rows."""
-    return None if tag is None or operator.judges_lateness else tag.tag_id
+def _id(tag: OutputTag | None) -> str | None:
+    return None if tag is None else tag.tag_id
 
 
 def sink_plans(declared: graph.Graph) -> tuple[SinkPlan, ...]:

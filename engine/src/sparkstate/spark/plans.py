@@ -72,17 +72,17 @@ def check_event_time(frame: DataFrame, column: str) -> None:
         )
 
 
-def check_partition_columns(frame: DataFrame, names: Sequence[str]) -> None:
-    """The columns of ``keyed(watermark_partition=…)``: there, and of types that a checkpoint can name a part by."""
+def check_partition_columns(frame: DataFrame, names: Sequence[str], call: str) -> None:
+    """The columns of ``watermark_partition``: there, and of types that a checkpoint can name a part by."""
     for name in names:
         if name not in frame.columns:
             raise errors.SpecInvalid(
-                f"keyed(watermark_partition=…): the DataFrame has no column {name!r}, only {frame.columns}"
+                f"{call}(watermark_partition=…): the DataFrame has no column {name!r}, only {frame.columns}"
             )
         kind = frame.schema[name].dataType
         if not isinstance(kind, (T.StringType, T.ByteType, T.ShortType, T.IntegerType, T.LongType)):
             raise errors.SpecInvalid(
-                f"keyed(watermark_partition=…): column {name!r} is {kind.simpleString()}; it must be a string or a "
+                f"{call}(watermark_partition=…): column {name!r} is {kind.simpleString()}; it must be a string or a "
                 "whole number"
             )
 
@@ -120,15 +120,15 @@ def source_formats(frame: DataFrame) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_format(str(node.sourceName())) for node in relations))
 
 
-def check_source(frame: DataFrame) -> None:
-    """Refuse a source that would lose or repeat rows, with a sentence."""
+def check_source(frame: DataFrame, call: str = "keyed") -> None:
+    """Refuse a source that would lose or repeat rows, with a sentence that names the ``call``."""
     if not isinstance(frame, DataFrame) or not hasattr(frame, "_jdf"):
         raise errors.SpecInvalid(
-            f"sparkstate.keyed got {type(frame).__name__}; it needs a streaming DataFrame of a classic session "
+            f"sparkstate.{call} got {type(frame).__name__}; it needs a streaming DataFrame of a classic session "
             "(Spark Connect cannot reach the executors' slots)"
         )
     if not frame.isStreaming:
-        raise errors.SpecInvalid("sparkstate.keyed got a batch DataFrame; read it with spark.readStream")
+        raise errors.SpecInvalid(f"sparkstate.{call} got a batch DataFrame; read it with spark.readStream")
     for name in frame.columns:
         if name.startswith(columns.PREFIX):
             raise errors.SpecInvalid(f"column {name!r}: names starting with {columns.PREFIX!r} are reserved")
@@ -136,12 +136,12 @@ def check_source(frame: DataFrame) -> None:
         name = str(node.nodeName())
         if _STATEFUL.match(name) and node.isStreaming():
             raise errors.SpecInvalid(
-                f"the input of sparkstate.keyed holds Spark's own stateful operator {name}; its state would not be in "
+                f"the input of sparkstate.{call} holds Spark's own stateful operator {name}; its state would not be in "
                 "our checkpoints: do that step in a KeyedProcessFunction"
             )
         if name == "Join" and all(node.children().apply(i).isStreaming() for i in range(2)):
             raise errors.SpecInvalid(
-                "the input of sparkstate.keyed holds a stream-stream join; join in a KeyedProcessFunction"
+                f"the input of sparkstate.{call} holds a stream-stream join; join in a KeyedProcessFunction"
             )
         if node.getClass().getSimpleName() in _RELATIONS:
             _check_relation(node)

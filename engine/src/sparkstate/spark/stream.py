@@ -55,7 +55,7 @@ def keyed(
     themselves; ``watermark_partition=[]`` prevents that. A job whose state was stored with one watermark keeps it until
     ``watermark_partition`` names them.
     """
-    declared, number = _declare_input(df, event_time, delay, idle_timeout, watermark_partition)
+    declared, number = _declare_input("keyed", df, event_time, delay, idle_timeout, watermark_partition)
     source = declared.sources_of(number)[0][1]
     names = _key_columns(keys, source.frame.columns)
     return KeyedStream(declared, None, names, source.event_time, number)
@@ -72,36 +72,37 @@ def broadcast(
     """A stream whose rows every slot sees, for ``keyed(…).connect(…)``. ``states`` describe the broadcast state that
     the rows build. The other arguments are those of ``keyed``."""
     check_states(states)
-    declared, number = _declare_input(df, event_time, delay, idle_timeout, watermark_partition)
+    declared, number = _declare_input("broadcast", df, event_time, delay, idle_timeout, watermark_partition)
     time = declared.sources_of(number)[0][1].event_time
     made = graph.Input(keys=(), upstream=None, event_time=time, source=number, is_broadcast=True)
     return BroadcastStream(made, states)
 
 
 def _declare_input(
+    call: Literal["keyed", "broadcast"],
     df: DataFrame | Sequence[DataFrame],
     event_time: str | None,
     delay: str | int | None,
     idle_timeout: str | int | None,
     watermark_partition: str | Sequence[str] | None,
 ) -> tuple[graph.Graph, int]:
-    """Declare an input of the job; its number."""
+    """Declare an input of the job; its number. Errors name the ``call``."""
     declared = graph.current()
     frames: list[DataFrame] = list(df) if isinstance(df, (list, tuple)) else [df]
     if not frames:
-        raise errors.SpecInvalid("sparkstate.keyed got an empty list of DataFrames")
-    idle = None if idle_timeout is None else durations.duration_ms(idle_timeout, "keyed(idle_timeout=…)")
+        raise errors.SpecInvalid(f"sparkstate.{call} got an empty list of DataFrames")
+    idle = None if idle_timeout is None else durations.duration_ms(idle_timeout, f"{call}(idle_timeout=…)")
     sources = []
     for frame in frames:
-        plans.check_source(frame)
-        column, delay_ms = _event_time(frame, event_time, delay)
+        plans.check_source(frame, call)
+        column, delay_ms = _event_time(call, frame, event_time, delay)
         sources.append(graph.Source(frame=frame, event_time=column, delay_ms=delay_ms, idle_timeout_ms=idle))
-    sources = _with_parts(sources, watermark_partition)
+    sources = _with_parts(call, sources, watermark_partition)
     columns = list(frames[0].columns)
     for frame in frames[1:]:
         if sorted(frame.columns) != sorted(columns):
             raise errors.SpecInvalid(
-                f"the DataFrames of one keyed() differ in columns: {columns} and {frame.columns}"
+                f"the DataFrames of one {call}() differ in columns: {columns} and {frame.columns}"
             )
     return declared, declared.add_sources(sources)
 
@@ -123,26 +124,30 @@ def set_state_backend(backend: StateBackend | str) -> None:
     graph.current().backend = chosen
 
 
-def _event_time(frame: DataFrame, column: str | None, delay: str | int | None) -> tuple[str | None, int]:
+def _event_time(
+    call: str, frame: DataFrame, column: str | None, delay: str | int | None
+) -> tuple[str | None, int]:
     if column is not None:
         if column not in frame.columns:
-            raise errors.SpecInvalid(f"keyed(event_time={column!r}): the DataFrame has {frame.columns}")
+            raise errors.SpecInvalid(f"{call}(event_time={column!r}): the DataFrame has {frame.columns}")
         plans.check_event_time(frame, column)
-        return column, durations.duration_ms(delay if delay is not None else 0, "keyed(delay=…)")
+        return column, durations.duration_ms(delay if delay is not None else 0, f"{call}(delay=…)")
     if delay is not None:
-        raise errors.SpecInvalid(f"keyed(delay={delay!r}) needs event_time= as well")
+        raise errors.SpecInvalid(f"{call}(delay={delay!r}) needs event_time= as well")
     return plans.watermark_of(frame)
 
 
-def _with_parts(sources: list[graph.Source], columns: str | Sequence[str] | None) -> list[graph.Source]:
+def _with_parts(
+    call: str, sources: list[graph.Source], columns: str | Sequence[str] | None
+) -> list[graph.Source]:
     """With the columns that tell their parts apart; Kafka's by themselves, where a quiet part cannot hold the job."""
     if columns is None:
         return _with_parts_of_kafka(sources)
     names = (columns,) if isinstance(columns, str) else tuple(columns)
     for source in sources:
         if names and source.event_time is None:
-            raise errors.SpecInvalid(f"keyed(watermark_partition={list(names)}) needs an event time")
-        plans.check_partition_columns(source.frame, names)
+            raise errors.SpecInvalid(f"{call}(watermark_partition={list(names)}) needs an event time")
+        plans.check_partition_columns(source.frame, names, call)
     return [replace(source, parts=names) for source in sources]
 
 
@@ -236,7 +241,7 @@ class KeyedStream(KeyedMethods["ProcessedStream"]):
         if on_error not in ("fail", "side-output"):
             raise errors.SpecInvalid(f"process(on_error={on_error!r}): use 'fail' or 'side-output'")
         checks.check_function(function, uid, KeyedFunction.inputs, on_error)
-        if sort_by_event_time and self._event_time is None:
+        if sort_by_event_time and not self._as_input().has_event_time:
             raise errors.SpecInvalid(f"process(sort_by_event_time=True) of {uid!r} needs an event time")
         operator = graph.Operator(
             uid=uid,
@@ -258,10 +263,7 @@ class KeyedStream(KeyedMethods["ProcessedStream"]):
     def window(self, assigner: WindowAssigner) -> windowed.WindowedStream[ProcessedStream]:
         """Put the rows of each key into windows: ``window(TumblingEventTimeWindows.of(Time.minutes(5)))``."""
         chosen = operation.over(assigner)
-        has_event_time = self._event_time is not None or (
-            self._upstream is not None and self._upstream[1] is None
-        )
-        windowed.check_event_time(chosen, has_event_time)
+        windowed.check_event_time(chosen, self._as_input().has_event_time)
         return windowed.WindowedStream(chosen, self._columns, self.process, self._aggregate)
 
     def count_window(self, size: int, slide: int = 0) -> windowed.WindowedStream[ProcessedStream]:

@@ -177,7 +177,7 @@ class _Reader:
         return self._compute(child, where), kind
 
     def _compute(self, child: Any, where: str) -> str:
-        sql = str(child.sql())
+        sql = _unqualified(child)
         found = self.computed.get(sql)
         if found is None:
             self._check_text(child, sql, where)
@@ -196,6 +196,18 @@ class _Reader:
                 f"{where}: {sql} cannot be computed before rows go to the slots; make it a column of the DataFrame by "
                 "withColumn before keyed(…), and aggregate that"
             )
+
+
+def _unqualified(expression: Any) -> str:
+    """Its SQL text, in which columns are without the name of a table or an alias: the rows of an epoch have none."""
+    sql = str(expression.sql())
+    found = expression.references().toSeq()
+    names = {str(each.sql()): str(each.name()) for each in (found.apply(i) for i in range(found.size()))}
+    for text in sorted(names, key=len, reverse=True):
+        quoted = f"`{names[text].replace('`', '``')}`"
+        if text not in (quoted, names[text]):
+            sql = sql.replace(text, quoted)
+    return sql
 
 
 def _class(node: Any) -> str:

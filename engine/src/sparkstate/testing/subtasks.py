@@ -29,7 +29,7 @@ class FunctionCopies:
 
     def __init__(self, function: KeyedFunction) -> None:
         self._function = function
-        self._has_variables = isinstance(function, CheckpointedFunction)
+        self._has_variables = isinstance(function.author_object, CheckpointedFunction)
         self._lives = 0
         try:
             self._original = copy.deepcopy(function)

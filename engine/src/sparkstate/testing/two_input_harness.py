@@ -73,7 +73,11 @@ class KeyedCoProcessHarness(KeyedProcessHarness):
             row = Row.of(**element) if isinstance(element, dict) else element
             key = self._normal_key(self._keys[number](row))
             subtask = self.subtask_of(key)
-            if timestamp is not None and MIN_WATERMARK < self._watermark >= timestamp:
+            if (
+                not spec.judges_lateness
+                and timestamp is not None
+                and MIN_WATERMARK < self._watermark >= timestamp
+            ):
                 overlays[subtask].late_rows += 1
                 tag = spec.late_tags[number]
                 if tag is not None:

@@ -65,6 +65,10 @@ class WindowOperator(KeyedProcessFunction):
 
     # --- life
 
+    @property
+    def author_object(self) -> object:
+        return self if self._function is None else self._function
+
     def open(self, ctx: RuntimeContext) -> None:
         self._emission = emission.opened(self._function, ctx, self._merges())
         self._contents = self._open_contents(ctx)

@@ -12,7 +12,6 @@ from sparkstate.checkpointed import (
     FunctionInitializationContext,
     FunctionSnapshotContext,
 )
-from sparkstate.functions import KeyedFunction
 from sparkstate.operators.base import StateImage
 from sparkstate.operators.common import user_function
 from sparkstate.operators.spec import Restored
@@ -24,7 +23,7 @@ class CheckpointHooks:
     """Of one operator in one slot. Not thread-safe: the operator calls it under its lock."""
 
     def __init__(
-        self, function: KeyedFunction, uid: str, states: OperatorStates, restored: Restored, is_first: bool
+        self, function: object, uid: str, states: OperatorStates, restored: Restored, is_first: bool
     ) -> None:
         self._function = function
         self._uid = uid

@@ -86,7 +86,7 @@ class Outputs:
         """Rows for one side output. Where nothing in the job reads it they are counted and dropped, as in Flink."""
         schema = self._spec.side_schemas.get(tag)
         if schema is not None:
-            if tag == self._spec.late_tag:
+            if tag in self._spec.late_tags:
                 rows = _columns_of(rows, schema.names)
             overlay.batches.setdefault(tag, []).append(self._convert(overlay, rows, schema, tag))
         elif self._spec.output_schema is None:

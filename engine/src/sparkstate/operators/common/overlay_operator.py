@@ -82,7 +82,8 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
         self._tables = OperatorTables(spec.uid, spec.key_type, stores, key_space, self.in_columns)
         restored = restored or Restored()
         self._operator_states = OperatorStates(spec.uid, restored.states)
-        self._hooks = CheckpointHooks(spec.function, spec.uid, self._operator_states, restored, subtask == 0)
+        given = spec.function.author_object
+        self._hooks = CheckpointHooks(given, spec.uid, self._operator_states, restored, subtask == 0)
         self._calls = self._make_calls(spec, self._tables, self._operator_states)
         self._intake = self._make_intake(spec, self._tables.owned)
         self._lock = threading.RLock()
@@ -204,7 +205,10 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
 
     @property
     def has_operator_state(self) -> bool:
-        return isinstance(self.spec.function, CheckpointedFunction) or not self._operator_states.is_empty
+        return (
+            isinstance(self.spec.function.author_object, CheckpointedFunction)
+            or not self._operator_states.is_empty
+        )
 
     @property
     def listens_to_checkpoints(self) -> bool:

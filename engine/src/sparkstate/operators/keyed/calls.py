@@ -82,6 +82,11 @@ class RecordCalls:
         own.clear()
         return given
 
+    def count_late_rows(self, overlay: Overlay) -> None:
+        """Count the rows that the function has found late."""
+        overlay.late_rows += self.cursor.late_rows
+        self.cursor.late_rows = 0
+
     # --- what the user's code raises
 
     def undo_record(self, yielded: list[Any], length: int) -> None:
@@ -121,8 +126,7 @@ class Calls(RecordCalls):
             emitted = self._loop_with_care(overlay, records, yielded)
         else:
             self._loop(overlay, records, yielded)
-        overlay.late_rows += self.cursor.late_rows
-        self.cursor.late_rows = 0
+        self.count_late_rows(overlay)
         self.outputs.put(overlay, yielded, emitted)
 
     def _loop(

@@ -77,6 +77,7 @@ class PairedCalls(RecordCalls):
                     emitted.extend([cursor.stamp] * (len(yielded) - before))
         except Exception as error:
             raise self.user_error(overlay, error, f"row {user_function.shorten(row)}") from error
+        self.count_late_rows(overlay)
         if self.stamps_rows:
             stamps = [stamp for stamp, _ in yielded]
             yielded, emitted = [row for _, row in yielded], emitted if emitted is None else stamps
