@@ -77,12 +77,12 @@ class Feeding:
         self.operator = operator
         self._group = group
         self._has_copies = runs_copies(session.sparkContext.getConf())
-        owners = np.frombuffer(key_space.slots_of_key_groups(len(group)), np.uint16)
+        self._slot_of_group = key_space.slots_of_key_groups(len(group))
+        owners = np.frombuffer(self._slot_of_group, np.uint16)
         groups = [int(np.argmax(owners == slot)) for slot in range(len(group))]
         self._shipping = shipping.Shipping(declared, operator, key_space.max_parallelism, groups)
         self._key_space = key_space
         self._tasks = max(len(group), session.sparkContext.defaultParallelism)
-        self._slot_of_group = key_space.slots_of_key_groups(len(group))
         self._parts = _parts(declared, operator)
         if self._has_copies and self.is_mixed:
             raise errors.SpecInvalid(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import itertools
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
@@ -22,7 +23,7 @@ from sparkstate.serde import row as rows_module
 Call: TypeAlias = Callable[[Any, Any], Iterable[Any] | None]
 
 
-class PairedCalls(RecordCalls):
+class PairedCalls(RecordCalls, abc.ABC):
     """Whatever the methods of the function are called. Not thread-safe: one piece of work at a time."""
 
     spec: PairedSpec
@@ -39,8 +40,9 @@ class PairedCalls(RecordCalls):
             for number, names in enumerate(spec.columns_of_inputs)
         ]
 
+    @abc.abstractmethod
     def _methods(self) -> tuple[Call, Call]:
-        raise NotImplementedError
+        """The method of the function for the rows of each input."""
 
     def of_batch(self, batch: pa.RecordBatch) -> tuple[Iterable[Call], Iterable[Any]]:
         """For each row the method to call, and the row."""
