@@ -66,14 +66,14 @@ class TrialFactory(RocksDBStoreFactory):
         self._candidate = candidate
         self._bare = self.options if candidate is None else (BEFORE | candidate).applied_to(self.options)
 
-    def _new_options(self) -> tuple[Any, list[Any]]:
+    def _new_options(self, families: int) -> tuple[Any, list[Any]]:
         if self._candidate is None:
-            return super()._new_options()
+            return super()._new_options(families)
         return self._built(self._bare, self._candidate.raw)
 
-    def _new_spill_options(self) -> tuple[Any, list[Any]]:
+    def _new_spill_options(self, families: int) -> tuple[Any, list[Any]]:
         if self._candidate is None:
-            return super()._new_spill_options()
+            return super()._new_spill_options(families)
         spill = self._candidate.spill or Candidate()
         return self._built(spill.applied_to(self._bare), self._candidate.raw + spill.raw)
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkstate import errors
-from sparkstate.backends.base import NamespacedCell, StateKind, TableSpec, Timer
+from sparkstate.backends import long_index
+from sparkstate.backends.base import NamespacedCell, StateKind, TableChanges, TableSpec, Timer
 from sparkstate.backends.rocksdb import layout
+from sparkstate.backends.value_columns import ValueColumns
 from sparkstate.serde import composite
 from sparkstate.serde.types import Types
 
@@ -93,3 +98,24 @@ def test_the_limit_is_rocksdbs_and_the_message_names_state_and_key():
         layout.check_lengths(spec, [1, 42], [b"k", b"k"], [b"v", b"v" * 11], limit=10)
     with pytest.raises(errors.StateError, match="an encoded key has 12 bytes"):
         layout.check_lengths(spec, [1], [b"k" * 12], [b"v"], limit=10)
+
+
+@pytest.mark.parametrize("has_spaces", [False, True], ids=["keys", "keys-and-namespaces"])
+@given(entries=st.dictionaries(st.tuples(LONGS, LONGS), KEY_GROUPS, max_size=20), size=st.integers(1, 8))
+def test_columns_are_written_in_the_order_of_their_rows(has_spaces, entries, size):
+    if not has_spaces:
+        entries = {(key, 0): group for (key, _), group in entries.items()}
+    keys, spaces = (np.array([pair[at] for pair in entries], np.int64) for at in (0, 1))
+    given_keys = long_index.pairs(keys, spaces) if has_spaces else keys
+    groups = np.array(list(entries.values()), np.int32)
+    columns = ValueColumns(given_keys, groups, np.arange(len(groups)), np.ones(len(groups), np.bool_))
+    field = "pairs" if has_spaces else "columns"
+    parts = [
+        getattr(part, field)
+        for part in TableChanges(spec_of(Types.LONG()), **{field: columns}).column_parts(size)
+    ]
+    rows = [layout.long_rows(part.key_groups, part.keys) for part in parts]
+    written = list(itertools.chain.from_iterable(rows))
+    assert written == sorted(layout.long_rows(groups, given_keys))
+    assert sorted(value for part in parts for value in part.values.tolist()) == list(range(len(groups)))
+    assert all(len(part) <= size for part in parts)

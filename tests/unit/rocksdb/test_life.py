@@ -132,8 +132,8 @@ def test_a_stalled_write_waits_as_long_as_rocksdb_makes_room(slot, clock, monkey
     """A compaction of a large state takes longer than any limit, and is no reason to restart the job."""
     plain = Database._make_options
 
-    def slow(database):
-        options = plain(database)
+    def slow(database, families):
+        options = plain(database, families)
         options.set_ratelimiter(256 * 1024, 100_000, 10)
         return options
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from pathlib import Path
 
@@ -48,6 +49,43 @@ def parts(store):
         sections['CFOptions "op/total"'],
         sections['TableOptions/BlockBasedTable "op/total"'],
     )
+
+
+# ---- filters of memtables
+
+
+def filter_ratio(store):
+    return float(parts(store)[1]["memtable_prefix_bloom_size_ratio"])
+
+
+def test_the_memtables_of_a_slot_share_a_thirty_second_of_the_write_buffers_for_their_filters(make_slot):
+    slot = make_slot(managed_memory_bytes=64 * MIB)
+    stores = [slot.store(shard) for shard in range(4)]
+    assert filter_ratio(stores[0]) == pytest.approx(1 / 32 / 4, abs=1e-6)
+    assert parts(stores[0])[1]["memtable_whole_key_filtering"] == "true"
+
+
+def test_a_memtable_of_its_own_size_has_a_thirty_second_of_it(make_slot):
+    assert filter_ratio(make_slot(**UNMANAGED).store()) == pytest.approx(1 / 32)
+
+
+def test_each_further_state_of_a_store_gets_a_smaller_filter():
+    effective_options = resolve(managed_memory_bytes=64 * MIB)
+    ratios = [
+        effective_options.with_memtable_filters(8 * families).column["memtable_prefix_bloom_ratio"]
+        for families in range(1, 21)
+    ]
+    assert 8 * sum(ratios) < 1 / 8, "twenty states take less than an eighth of the write buffers"
+    assert effective_options.with_memtable_filters(0) is effective_options, "the default family is unused"
+
+
+@pytest.mark.parametrize(
+    "option", [{"memtable_prefix_bloom_ratio": 0.0}, {"memtable_whole_key_filtering": False}], ids=str
+)
+def test_a_job_that_sets_a_filter_of_memtables_gets_what_it_sets(option):
+    effective_options = resolve(managed_memory_bytes=64 * MIB)
+    chosen = dataclasses.replace(effective_options, column={**effective_options.column, **option})
+    assert chosen.with_memtable_filters(8) is chosen
 
 
 # ---- the four predefined sets, as RocksDB got them

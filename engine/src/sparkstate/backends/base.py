@@ -131,7 +131,7 @@ class TableChanges:
     timers: dict[Timer, bool] = field(default_factory=dict)
 
     def column_parts(self, size: int) -> Iterator[TableChanges]:
-        """The columns alone, so many entries at a time."""
+        """The columns alone, in the order of their stored rows, so many entries at a time."""
         for part in _parts(self.columns, size):
             yield TableChanges(self.spec, columns=part)
         for part in _parts(self.pairs, size):
@@ -140,8 +140,9 @@ class TableChanges:
 
 def _parts(columns: ValueColumns | None, size: int) -> Iterator[ValueColumns]:
     if columns is not None:
+        order = value_columns.row_order(columns.keys, columns.key_groups)
         for start in range(0, len(columns), size):
-            yield columns.select(slice(start, start + size))
+            yield columns.select(order[start : start + size])
 
 
 class CanonicalRow(NamedTuple):

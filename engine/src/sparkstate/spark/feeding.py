@@ -76,7 +76,8 @@ class Feeding:
     ) -> None:
         self.operator = operator
         self._group = group
-        self._has_copies = runs_copies(session.sparkContext._conf)  # ``getConf`` copies all of it: 190 calls of the JVM
+        # Not ``getConf``, which copies all settings: 190 calls of the JVM.
+        self._has_copies = runs_copies(session.sparkContext._conf)
         self._slot_of_group = key_space.slots_of_key_groups(len(group))
         owners = np.frombuffer(self._slot_of_group, np.uint16)
         groups = [int(np.argmax(owners == slot)) for slot in range(len(group))]

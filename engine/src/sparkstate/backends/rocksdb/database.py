@@ -25,8 +25,9 @@ _STALL_TIMEOUT_S = 300.0
 """For so long a refused write is tried again while neither flush nor compaction runs;
 the write waits for a running one."""
 
-NewOptions = Callable[[], tuple[Any, list[Any]]]
-"""Makes a rocksdict ``Options`` for a database or a column family, and the private caches that it uses."""
+NewOptions = Callable[[int], tuple[Any, list[Any]]]
+"""Makes a rocksdict ``Options`` for a database or a column family, and the private caches that it uses. The number is
+that of the database's column families, as far as it is known; 0 for the default one, which is unused."""
 
 
 class Database:
@@ -43,7 +44,7 @@ class Database:
         self._failed: Exception | None = None
         self.caches: list[Any] = []
         """Caches of this database alone (unmanaged memory)."""
-        self._options = self._make_options()
+        self._options = self._make_options(0)
         self._families: dict[str, Family] = {}
         self._views: list[Iterator[tuple[bytes, bytes]]] = []
         self._write_options = rocksdict.WriteOptions()
@@ -54,7 +55,9 @@ class Database:
         names = [name for name in families if name != "default"]
         with failures.translated(path, "opening"):
             self._db: Any = rocksdict.Rdict(
-                str(path), self._options, column_families={name: self._make_options() for name in names}
+                str(path),
+                self._options,
+                column_families={name: self._make_options(len(names)) for name in names},
             )
         for name in names:
             self._families[name] = self._open_family(name)
@@ -65,8 +68,8 @@ class Database:
         with failures.translated(path, "opening"):
             return list(rocksdict.Rdict.list_cf(str(path), rocksdict.Options(raw_mode=True)))
 
-    def _make_options(self) -> Any:
-        options, caches = self._new_options()
+    def _make_options(self, families: int) -> Any:
+        options, caches = self._new_options(families)
         self.caches += caches
         return options
 
@@ -80,7 +83,7 @@ class Database:
         if found is None:
             self.check()
             with failures.translated(self.path, "extending"):
-                self._db.create_column_family(name, self._make_options())
+                self._db.create_column_family(name, self._make_options(len(self._families) + 1))
                 found = self._families[name] = self._open_family(name)
         return found
 

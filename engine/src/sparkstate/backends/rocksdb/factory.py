@@ -143,14 +143,16 @@ class RocksDBStoreFactory:
             compacts=_compacts(self.options.column),
         )
 
-    def _new_options(self) -> tuple[Any, list[Any]]:
-        return self._build(self.options)
+    def _new_options(self, families: int) -> tuple[Any, list[Any]]:
+        return self._build(self.options, families)
 
-    def _new_spill_options(self) -> tuple[Any, list[Any]]:
-        return self._build(self._spill_options)
+    def _new_spill_options(self, families: int) -> tuple[Any, list[Any]]:
+        return self._build(self._spill_options, families)
 
-    def _build(self, options: effective.EffectiveOptions) -> tuple[Any, list[Any]]:
-        return native.build_options(options, self._memory, metrics.needs_statistics(self._metric_names))
+    def _build(self, options: effective.EffectiveOptions, families: int) -> tuple[Any, list[Any]]:
+        # A store is opened at its first use, when the slot has made all of its stores.
+        filtered = options.with_memtable_filters(len(self._stores) * families)
+        return native.build_options(filtered, self._memory, metrics.needs_statistics(self._metric_names))
 
     def _make_room(self) -> None:
         """Keep memtables within the budget: flush the stores with the largest, before the next batch adds to them.

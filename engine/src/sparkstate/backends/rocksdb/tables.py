@@ -85,11 +85,13 @@ class RocksValueTable(RocksTable):
         # In the order of the rows neighbours come from the same block.
         order = value_columns.row_order(keys, key_groups)
         found = self.family.get_many(layout.long_rows(key_groups[order], keys[order]))
-        present = np.fromiter((data is not None for data in found), np.bool_, len(found))
+        stored = [data for data in found if data is not None]
+        if len(stored) in (0, len(found)):  # mostly: keys of a load come again, or do not
+            present = np.full(len(found), bool(stored))
+        else:
+            present = np.array([data is not None for data in found])
         values = np.zeros(len(found), self._dtype)
-        values[present] = column_codec.decode_all(
-            [data for data in found if data is not None], self._value_type, self._dtype
-        )
+        values[present] = column_codec.decode_all(stored, self._value_type, self._dtype)
         back = np.empty(len(order), np.int64)
         back[order] = np.arange(len(order))
         return values[back], present[back]

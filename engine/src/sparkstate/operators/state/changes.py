@@ -116,15 +116,29 @@ class _ShardedChanges:
         """Changes of many keys, for the field ``name``; ``columns_at`` gives the entries at these places of
         ``numbers``. It is asked once for each shard, so that the changes are copied only once: they may be half of what
         fits in memory."""
+        for shard, places in self.by_shard(numbers):
+            setattr(self._in(shard), name, columns_at(places))
+
+    def put_values(self, numbers: list[int], values: list[Any]) -> None:
+        """Changes of many keys in the default namespace; ``values`` has an entry for each number, not only these."""
+        keys, ordered = self.known.keys, np.array(numbers, np.int64)
+        for shard, places in self.by_shard(ordered):
+            chosen = ordered[places].tolist()
+            # A dict made in one step: a loop over keys that are text costs five times as much.
+            found = [DELETED if values[number] is None else values[number] for number in chosen]
+            self._in(shard).values.update(zip(map(keys.__getitem__, chosen), found, strict=True))
+
+    def by_shard(self, numbers: npt.NDArray[np.int64]) -> Iterator[tuple[int, Any]]:
+        """Each shard with the places of its keys in ``numbers``."""
         shards = self._shards[numbers]
         if len(shards) and (shards == shards[0]).all():
-            setattr(self._in(int(shards[0])), name, columns_at(slice(None)))
+            yield int(shards[0]), slice(None)
             return
         order = np.argsort(shards, kind="stable")
         ends = np.flatnonzero(np.diff(shards[order], append=-1)) + 1
         for start, end in itertools.pairwise([0, *ends.tolist()]):
             places = order[start:end]
-            setattr(self._in(int(shards[places[0]])), name, columns_at(places))
+            yield int(shards[places[0]]), places
 
 
 def _collect_values(sharded: _ShardedChanges, table: TableOverlay, takes_columns: bool) -> None:
@@ -134,7 +148,8 @@ def _collect_values(sharded: _ShardedChanges, table: TableOverlay, takes_columns
     elif takes_columns and sharded.spec.is_columnar and _collect_list(sharded, table):
         singles = table.changed_in_rooms()
     else:
-        singles = table.changed_values()
+        sharded.put_values(table.changed_numbers(), table.entries)
+        singles = table.changed_in_rooms()
     keys = sharded.known.keys
     for number, namespace, value in singles:
         sharded.of(number).values[_cell(keys[number], namespace)] = DELETED if value is None else value

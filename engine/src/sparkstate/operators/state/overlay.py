@@ -106,12 +106,6 @@ class TableOverlay:
             composite.NAMESPACES.encode(namespace)
         return self.rooms.setdefault(namespace, ({}, {}))
 
-    def changed_values(self) -> Iterator[tuple[int, Any, Any]]:
-        """Number, namespace and value of the changed entries of a value state."""
-        for number in self.changed_numbers():
-            yield number, None, self.entries[number]
-        yield from self.changed_in_rooms()
-
     def changed_numbers(self) -> list[int]:
         """Numbers of the changed entries of a value state in the default namespace, without columns."""
         pairs = zip(self.entries, self.read, strict=True)
