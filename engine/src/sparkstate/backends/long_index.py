@@ -92,12 +92,17 @@ class LongIndex:
         found = self.find(keys)
         unknown = np.flatnonzero(found < 0)
         if len(unknown):
-            self.add(self._distinct(keys[unknown]))
-            found[unknown] = self.find(keys[unknown])
+            before, wanted = self.count, keys[unknown]
+            self.add(self._distinct(wanted))
+            is_each_new = self.count - before == len(wanted)
+            found[unknown] = np.arange(before, self.count) if is_each_new else self.find(wanted)
         return found
 
     def _distinct(self, keys: Any) -> Any:
         """Each key once, in the order in which they first appear."""
+        ordered = np.sort(keys)
+        if (ordered[1:] != ordered[:-1]).all():
+            return keys  # an eighth of the time that ``unique`` takes to tell the first places
         _, first = np.unique(keys, return_index=True)
         return keys[np.sort(first)]
 
