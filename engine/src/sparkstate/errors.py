@@ -48,6 +48,16 @@ class NotInThisVersion(SpecInvalid):
     """The field exists in the schema, but what it asks for comes with a later version."""
 
 
+class BackendRefused(SpecInvalid):
+    """The job's own state backend cannot be used: its class does not exist or is no backend, or it fails a check of the
+    conformance kit, which the message names."""
+
+
+class BackendUnavailable(SparkstateError):
+    """The job's own state backend cannot say now whether it works: what it needs is away, or its checks took too long.
+    Trying again later is right."""
+
+
 class UserCodeError(SparkstateError):
     """The job's own function raised. The message names operator, key, epoch and row."""
 

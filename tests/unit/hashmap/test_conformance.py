@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from sparkstate.backends.hashmap.store import HashMapStoreFactory
-from sparkstate.testing import check_shard_store, conformance
+from sparkstate import conformance
+from sparkstate.testing import check_shard_store
 
 
 @pytest.mark.parametrize("name", conformance.CHECKS)

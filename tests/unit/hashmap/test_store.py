@@ -15,7 +15,7 @@ from sparkstate.backends.hashmap import snapshot
 from sparkstate.backends.hashmap.store import HashMapShardStore
 from sparkstate.keygroups import KeyGroupRange
 from sparkstate.serde.types import Types
-from sparkstate.testing import conformance
+from sparkstate.conformance import kit as conformance
 
 ALL = KeyGroupRange(0, 127)
 VALUES = TableSpec("op", "v", StateKind.VALUE, Types.LONG(), Types.LONG())

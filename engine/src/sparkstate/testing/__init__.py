@@ -8,7 +8,7 @@ published imports it.
 from __future__ import annotations
 
 from sparkstate.testing.broadcast_harness import KeyedBroadcastHarness
-from sparkstate.testing.conformance import check_shard_store
+from sparkstate.conformance import check_shard_store
 from sparkstate.testing.harness import HarnessSnapshot, KeyedProcessHarness
 from sparkstate.testing.manual_clock import ManualClock
 from sparkstate.testing.two_input_harness import KeyedCoProcessHarness
