@@ -18,7 +18,16 @@ _AWAY = (ConnectionError, TimeoutError)
 
 def refused(name: str | None, why: str) -> errors.BackendRefused:
     """The error for a class that cannot be a backend."""
-    return errors.BackendRefused(f"stateBackend.class is {name!r}; {why}")
+    return errors.BackendRefused(f"{_said(name)}: {why}")
+
+
+def unavailable(name: str | None, why: str) -> errors.BackendUnavailable:
+    """The error for a class that may be a backend, and cannot say so now."""
+    return errors.BackendUnavailable(f"{_said(name)}: {why}")
+
+
+def _said(name: str | None) -> str:
+    return f"the state backend {name!r} (spec.stateBackend.class)"
 
 
 def load_class(name: str | None) -> type[BackendFactory]:
@@ -54,12 +63,11 @@ def make_factory(settings: StateBackendSettings, directory: Path) -> BackendFact
     try:
         return backend(context)
     except _AWAY as error:
-        raise errors.BackendUnavailable(
-            f"stateBackend.class is {settings.class_name!r}; its constructor cannot reach what it needs: "
-            f"{type(error).__name__}: {error}"
+        raise unavailable(
+            settings.class_name, f"its constructor cannot reach what it needs: {type(error).__name__}: {error}"
         ) from error
     except Exception as error:
-        given = f"stateBackend.options {dict(settings.options)}" if settings.options else "no options"
+        given = f"the options {', '.join(sorted(settings.options))}" if settings.options else "no options"
         raise refused(
             settings.class_name,
             f"its constructor raised {type(error).__name__}: {error} (it was given {given}); correct the class, or "
