@@ -6,12 +6,19 @@ list, in order. The job has a value, a list, a map and timers, so its backend ha
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import sparkstate
-from sparkstate import KeyedProcessFunction, ListStateDescriptor, MapStateDescriptor, Types, ValueStateDescriptor
+from sparkstate import (
+    KeyedProcessFunction,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    Types,
+    ValueStateDescriptor,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,7 +36,9 @@ class Visits(KeyedProcessFunction):
     """Keyed by sensor. A rise is a reading that is higher than the one before it in the same visit."""
 
     def open(self, ctx: RuntimeContext) -> None:
-        self.waiting = ctx.get_map_state(MapStateDescriptor("waiting", Types.LONG(), Types.LIST(Types.LONG())))
+        self.waiting = ctx.get_map_state(
+            MapStateDescriptor("waiting", Types.LONG(), Types.LIST(Types.LONG()))
+        )
         self.levels = ctx.get_list_state(ListStateDescriptor("levels", Types.LONG()))
         self.began = ctx.get_state(ValueStateDescriptor("began", Types.LONG()))
         self.last = ctx.get_state(ValueStateDescriptor("last", Types.LONG()))
@@ -52,7 +61,7 @@ class Visits(KeyedProcessFunction):
             ctx.timer_service().register_event_time_timer(timestamp + PAUSE_MS)
         elif self.last.value() == timestamp - PAUSE_MS:
             levels = list(self.levels.get())
-            rises = sum(later > earlier for earlier, later in zip(levels, levels[1:], strict=False))
+            rises = sum(later > earlier for earlier, later in itertools.pairwise(levels))
             began, ended = moment(self.began.value()), moment(self.last.value())
             yield ctx.get_current_key(), began, ended, len(levels), rises
             for state in (self.levels, self.began, self.last):

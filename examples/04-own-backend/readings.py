@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import sys
@@ -55,7 +56,7 @@ def expected(readings: Sequence[Reading]) -> list[Visit]:
 
 def _visit(sensor: str, found: Sequence[tuple[datetime, int]]) -> Visit:
     levels = [level for _, level in found]
-    rises = sum(later > earlier for earlier, later in zip(levels, levels[1:], strict=False))
+    rises = sum(later > earlier for earlier, later in itertools.pairwise(levels))
     return sensor, found[0][0], found[-1][0], len(found), rises
 
 

@@ -54,7 +54,9 @@ class SQLiteRows(OrderedRows):
         self._path = directory / "rows.sqlite"
         self._cache_kib = cache_kib
         self._connection = connect(self._path, cache_kib)
-        self._connection.execute("CREATE TABLE rows (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID")
+        self._connection.execute(
+            "CREATE TABLE rows (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID"
+        )
 
     def get(self, keys: Sequence[bytes]) -> Sequence[bytes | None]:
         found: dict[bytes, bytes] = {}

@@ -75,7 +75,7 @@ class HashMapStateBackend(StateBackend):
     """Keeps working state as objects in the memory of the slot's process, and checkpoints it asynchronously."""
 
     def effective_settings(self, settings: StateBackendSettings) -> StateBackendSettings:
-        return dataclasses.replace(settings, type="hashmap")
+        return dataclasses.replace(_without_class(settings), type="hashmap")
 
     def configure(self, settings: StateBackendSettings) -> HashMapStateBackend:
         return HashMapStateBackend()
@@ -189,7 +189,7 @@ class EmbeddedRocksDBStateBackend(StateBackend):
             given["options_factory"] = self._options_factory
         if self._transfer_threads is not None:
             given["transfer_threads"] = self._transfer_threads
-        return dataclasses.replace(settings, **given)
+        return dataclasses.replace(_without_class(settings), **given)
 
     def configure(self, settings: StateBackendSettings) -> Self:
         configured = type(self).__new__(type(self))
@@ -256,6 +256,13 @@ class CustomStateBackend(StateBackend):
         return f"CustomStateBackend({self._class_name})"
 
     __repr__ = __str__
+
+
+def _without_class(settings: StateBackendSettings) -> StateBackendSettings:
+    """Without the class of another backend, and its options."""
+    if settings.class_name is None:
+        return settings
+    return dataclasses.replace(settings, class_name=None, options={})
 
 
 def _name_of(backend: type[BackendFactory]) -> str:

@@ -42,7 +42,9 @@ ONLY_ROCKSDB = tuple(
     f"stateBackend.{name}"
     for name in (*REFUSED_ON_HEAP, "timerService", "writeBufferRatio", "highPrioPoolRatio")
 )
-BACKEND_TYPE, BACKEND_CLASS, BACKEND_OPTIONS = (f"stateBackend.{name}" for name in ("type", "class", "options"))
+BACKEND_TYPE, BACKEND_CLASS, BACKEND_OPTIONS = (
+    f"stateBackend.{name}" for name in ("type", "class", "options")
+)
 
 
 def always(_given: Leaves) -> bool:

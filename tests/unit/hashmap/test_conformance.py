@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sparkstate.backends.hashmap.store import HashMapStoreFactory
 from sparkstate import conformance
+from sparkstate.backends.hashmap.store import HashMapStoreFactory
 from sparkstate.testing import check_shard_store
 
 

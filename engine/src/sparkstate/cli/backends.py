@@ -25,7 +25,11 @@ from sparkstate.settings import EntryPoint, StateBackendSettings
 )
 @manifests.set_option
 @click.option(
-    "--option", "options", metavar="KEY=VALUE", multiple=True, help="As in stateBackend.options. May be repeated."
+    "--option",
+    "options",
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="As in stateBackend.options. May be repeated.",
 )
 @output.format_option("json")
 def check_backend(
@@ -56,7 +60,9 @@ def check_backend(
     _show(backend.class_name or "", passed, form)
 
 
-def _of_manifest(path: Path | None, overrides: tuple[str, ...]) -> tuple[StateBackendSettings, tuple[str, ...]]:
+def _of_manifest(
+    path: Path | None, overrides: tuple[str, ...]
+) -> tuple[StateBackendSettings, tuple[str, ...]]:
     if path is None:
         return StateBackendSettings(type="custom"), ()
     job = manifest.resolve(manifest.load(path, overrides)).settings
@@ -77,7 +83,11 @@ def _pair(text: str) -> tuple[str, str]:
 
 def _show(class_name: str, passed: trial.Passed, form: str) -> None:
     if form == "json":
-        document = {"class": class_name, "chapters": dict(passed.chapters), "seconds": round(passed.seconds, 1)}
+        document = {
+            "class": class_name,
+            "chapters": dict(passed.chapters),
+            "seconds": round(passed.seconds, 1),
+        }
         output.emit(document, form)
         return
     output.table(("CHAPTER", "CHECKS PASSED"), list(passed.chapters.items()))

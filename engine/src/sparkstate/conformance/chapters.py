@@ -13,7 +13,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final, TypeAlias
 
-from sparkstate.conformance import namespace_checks, random_checks, sharing_checks, store_checks, thread_checks
+from sparkstate.conformance import (
+    namespace_checks,
+    random_checks,
+    sharing_checks,
+    store_checks,
+    thread_checks,
+)
 from sparkstate.conformance.kit import Kit, MakeFactory
 
 Check: TypeAlias = Callable[[Kit], None]

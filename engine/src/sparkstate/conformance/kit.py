@@ -127,9 +127,9 @@ class Kit:
         """Close all stores and factories. Raises the first error of theirs, after all were tried."""
         failures: list[Exception] = []
         for factory, stores in self._open:
-            for closed in (*stores, factory):
+            for close in (*(store.close for store in stores), factory.close):
                 try:
-                    closed.close()
+                    close()
                 except Exception as error:
                     failures.append(error)
         self._open.clear()
@@ -201,7 +201,7 @@ def equal(found: Any, wanted: Any, what: str) -> None:
     if found == wanted:
         return
     if isinstance(found, dict) and isinstance(wanted, dict):
-        for key in wanted.keys() | found.keys():
+        for key in [*wanted, *(key for key in found if key not in wanted)]:
             if key not in found or key not in wanted or found[key] != wanted[key]:
                 equal(found.get(key, _NOTHING), wanted.get(key, _NOTHING), f"{what}, {key!r}")
     raise AssertionError(f"{what}: expected {_shown(wanted)}, found {_shown(found)}")

@@ -46,7 +46,9 @@ def _fill(store: ShardStore) -> None:
     store.commit(
         changes(
             values={_cell(space): number for number, space in numbered},
-            lists={_cell(space): ListChange(items=[f"{number}"] * (number + 1)) for number, space in numbered},
+            lists={
+                _cell(space): ListChange(items=[f"{number}"] * (number + 1)) for number, space in numbered
+            },
             maps={_cell(space): MapChange(entries={number: float(number)}) for number, space in numbered},
             timers={timer(number % 3, "a", space): True for number, space in numbered},
         ),

@@ -66,7 +66,9 @@ class _Epochs:
         made: dict[Timer, bool] = {}
         for _ in range(self._random.randrange(_CHANGES)):
             key = self._random.choice(list(_KEYS))
-            at = self._random.choice([self._random.randrange(-50, 50), self._random.randrange(-(2**63), 2**63)])
+            at = self._random.choice(
+                [self._random.randrange(-50, 50), self._random.randrange(-(2**63), 2**63)]
+            )
             made[Timer(at, key, _KEYS[key], self._random.choice(_SPACES))] = True
         gone = self._random.sample(self._timers, min(len(self._timers), self._random.randrange(_CHANGES)))
         made.update(dict.fromkeys(gone, False))

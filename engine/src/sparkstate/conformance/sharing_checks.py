@@ -52,6 +52,21 @@ def check_empty_stores_can_be_snapshot_and_restored(kit: Kit) -> None:
             equal(content(restored), empty, "a store restored from an empty one")
 
 
+def check_figures_are_numbers_by_name(kit: Kit) -> None:
+    """``memory`` and ``metrics`` of a factory are mappings from names to numbers, before and after there are stores."""
+    factory = kit.make_factory(kit.folder())
+    for _ in range(2):
+        for name, value in {**factory.memory(), **factory.metrics()}.items():
+            if not isinstance(name, str) or isinstance(value, bool) or not isinstance(value, int | float):
+                raise AssertionError(
+                    f"a figure is {value!r} by the name {name!r}; it must be a number by a text"
+                )
+        store = factory.create(0, ALL_GROUPS, kit.folder())
+        fill(store)
+        store.close()
+    factory.close()
+
+
 def check_a_store_works_on_after_it_was_told_to_quiesce(kit: Kit) -> None:
     """``quiesce`` ends background work, and nothing else; a released snapshot may never have been read."""
     store = kit.store()

@@ -74,6 +74,11 @@ def check_commit_makes_all_kinds_of_changes(kit: Kit) -> None:
         KEYS,
     )
     _equal(table(store, VALUES).get_many([0, 5, 127], ["a", "b", "z"]), [None, -1, 5], "values")
+    _equal(
+        table(store, VALUES).get_many([127, 5, 0], ["z", "b", "a"]),
+        [5, -1, None],
+        "values as they were asked for",
+    )
     _equal(table(store, LISTS).get(0, "a"), ["x", "y", "a", "more"], "an appended list")
     _equal(table(store, LISTS).get(5, "b"), ["new"], "a replaced list")
     _equal(table(store, LISTS).get(127, "z"), [], "a cleared list")

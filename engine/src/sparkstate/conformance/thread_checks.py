@@ -58,7 +58,9 @@ def check_a_snapshot_is_written_beside_commits(kit: Kit) -> None:
         with kit.snapshot(store, in_canonical=in_canonical) as taken:
             writing = _Thread(lambda taken=taken: kit.written(taken))  # type: ignore[misc]
             for number in range(_COMMITS):
-                store.commit(changes(values={"a": number}, lists={"b": ListChange(items=[f"{number}"])}), KEYS)
+                store.commit(
+                    changes(values={"a": number}, lists={"b": ListChange(items=[f"{number}"])}), KEYS
+                )
                 equal(table(store, VALUES).get(0, "a"), number, "a value beside a snapshot")
             files = writing.result("writing a snapshot")
             restored = kit.store()
@@ -106,4 +108,6 @@ def check_stores_work_beside_one_another(kit: Kit) -> None:
     for store in stores:
         keys = [key for key, group in KEYS.items() if group in store.key_groups]
         found = {key: table(store, VALUES).get(KEYS[key], key) for key in keys}
-        equal(found, {key: table(source, VALUES).get(KEYS[key], key) for key in keys}, "values after all of it")
+        equal(
+            found, {key: table(source, VALUES).get(KEYS[key], key) for key in keys}, "values after all of it"
+        )

@@ -6,6 +6,7 @@ verdict (``conformance.__main__``). It ends by itself when its time is over, sho
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -129,10 +130,8 @@ def _verdict(folder: TrialFolder, request: Request) -> dict[str, Any]:
 
 def _end(process: subprocess.Popen[bytes]) -> None:
     """The process, and whatever the backend started in it."""
-    try:
+    with contextlib.suppress(ProcessLookupError, PermissionError):  # it may have ended by itself
         os.killpg(process.pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        pass  # it has ended by itself
     process.wait()
 
 

@@ -80,7 +80,8 @@ class KeyedProcessHarness:
     its shards, and its share of operator state. In its first life the first subtask has ``function`` itself; after a
     ``restore``, a ``CheckpointedFunction`` and the functions of several subtasks are fresh copies of it.
 
-    ``backend`` is a name, such as ``rocksdb``, a state backend with its settings, or the class of a backend of your own.
+    ``backend`` is a name, such as ``rocksdb``, a state backend with its settings, or the class of a backend of your
+    own.
 
     ``options`` are fields of ``KeyedSpec``: ``on_error``, ``late_tag``, ``sort_by_event_time``, ….
     """
@@ -315,7 +316,7 @@ class KeyedProcessHarness:
         self._lives += 1
 
     def _new_factory(self, directory: Path) -> base.StoreFactory:
-        if isinstance(self._backend, type):
+        if isinstance(self._backend, type) and issubclass(self._backend, BackendFactory):
             return self._backend(BackendContext(directory=directory, memory_bytes=_MEMORY_BYTES))
         chosen = state_backend.from_value(self._backend)
         if chosen is None:

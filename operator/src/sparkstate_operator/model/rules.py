@@ -138,7 +138,8 @@ BACKEND = (
     named(
         "known options",
         "spec.stateBackend",
-        f"!has(self.options) || has(self.optionsFactory) || !{NOT_CUSTOM} || self.options.all(name, name in [{OPTION_NAMES}])",
+        f"!has(self.options) || has(self.optionsFactory) || !{NOT_CUSTOM} || "
+        f"self.options.all(name, name in [{OPTION_NAMES}])",
     ),
     named(
         "ratios fit",

@@ -72,8 +72,8 @@ class StateBackend(Model):
     )
     changelog: Changelog | None = spec_field("Not in this version.", UPGRADE)
     timer_service: Literal["heap", "rocksdb"] | None = spec_field(
-        "Where timers are kept: heap is faster for few timers. Built-in: {built_in} (always heap with type hashmap, and "
-        "as the class has it with type custom).",
+        "Where timers are kept: heap is faster for few timers. Built-in: {built_in} (always heap with type hashmap; "
+        "with type custom, your class decides).",
         UPGRADE,
         path="stateBackend.timerService",
     )

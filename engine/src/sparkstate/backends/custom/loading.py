@@ -64,7 +64,8 @@ def make_factory(settings: StateBackendSettings, directory: Path) -> BackendFact
         return backend(context)
     except _AWAY as error:
         raise unavailable(
-            settings.class_name, f"its constructor cannot reach what it needs: {type(error).__name__}: {error}"
+            settings.class_name,
+            f"its constructor cannot reach what it needs: {type(error).__name__}: {error}",
         ) from error
     except Exception as error:
         given = f"the options {', '.join(sorted(settings.options))}" if settings.options else "no options"
@@ -79,7 +80,9 @@ def _parts(name: str | None) -> tuple[str, str]:
     text = (name or "").strip()
     module_name, _, class_name = text.rpartition(":" if ":" in text else ".")
     if not module_name or not class_name.isidentifier():
-        raise refused(name, "write the module and the class, as in my_backend:MyBackend or my_backend.MyBackend")
+        raise refused(
+            name, "write the module and the class, as in my_backend:MyBackend or my_backend.MyBackend"
+        )
     return module_name, class_name
 
 
