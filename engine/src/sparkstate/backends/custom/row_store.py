@@ -30,9 +30,9 @@ from sparkstate.serde import composite
 _MOST_TABLES: Final = 2**16 - 1
 _BATCH_ROWS: Final = 5_000
 """Rows that a restore writes at a time."""
-_LEAST_NEWS: Final = 10_000
-"""Sizes are counted anew after so many rows were written, or half of all rows if that is more: the counting then
-costs each write about the same, however large the state is."""
+_FEW_ROWS: Final = 10_000
+"""So many rows are counted anew at each question after a write. More are counted when half as many were written, so
+that the counting costs each write about the same, however large the state is."""
 
 
 class RowStore:
@@ -110,7 +110,8 @@ class RowStore:
         """Rows that do work in the background override this, and stop."""
 
     def stats(self) -> ShardStats:
-        if self._written_since > max(_LEAST_NEWS, self._stats.rows // 2) or not self._stats.rows:
+        few = self._stats.rows < _FEW_ROWS
+        if self._written_since > (0 if few else self._stats.rows // 2):
             self._written_since = 0
             tables = [self._count(table) for table in self._tables.values()]
             rows, size = sum(each.rows for each in tables), sum(each.bytes for each in tables)
