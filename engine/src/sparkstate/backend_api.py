@@ -7,9 +7,9 @@ values, lists, maps, timers, namespaces, snapshots and restores are then done. O
 ``sparkstate check-backend`` and ``sparkstate.testing.BackendConformance`` say whether it is right, and a job that
 names it starts only if it is.
 
-The promise of this module: a name that is here keeps its meaning through all versions with the same first number. What
-a later version adds to a class has a default, so that a backend that passes the kit today can still be loaded. The kit
-itself may get stricter, because it says what jobs rely on; docs/custom-backends.md has the rules.
+The promise of this module: a name that is here keeps its meaning through all versions with the same first number.
+Additions to a class have defaults, so that a backend that passes the kit today can still be loaded. The kit itself may
+get stricter, because it says what jobs rely on; docs/custom-backends.md has the rules.
 """
 
 from __future__ import annotations

@@ -47,8 +47,8 @@ class StateBackendSettings:
     fixed_memory_bytes: int | None = None
     """Per slot, instead of managed."""
     heap_state_bytes: int = built_in.plain("stateMemoryPerSlot")
-    """Per slot: what the state itself may take with ``hashmap`` and ``custom``, beside managed memory; it enters the
-    memory sum."""
+    """Per slot: what the state itself may take beside managed memory, with ``hashmap`` and ``custom``; enters the sum.
+    """
     write_buffer_ratio: float = built_in.value("stateBackend.writeBufferRatio")
     high_prio_pool_ratio: float = built_in.value("stateBackend.highPrioPoolRatio")
     native_metrics: tuple[str, ...] = ()

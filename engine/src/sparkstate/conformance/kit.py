@@ -207,12 +207,12 @@ def equal(found: Any, wanted: Any, what: str) -> None:
     raise AssertionError(f"{what}: expected {_shown(wanted)}, found {_shown(found)}")
 
 
-class _Nothing:
+class _Missing:
     def __repr__(self) -> str:
         return "nothing"
 
 
-_NOTHING: Final = _Nothing()
+_NOTHING: Final = _Missing()
 
 
 def _shown(value: Any) -> str:

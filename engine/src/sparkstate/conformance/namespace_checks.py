@@ -85,7 +85,7 @@ def check_namespaces_of_a_key_are_apart(kit: Kit) -> None:
 
 
 def check_a_change_in_one_namespace_leaves_the_others(kit: Kit) -> None:
-    """What is deleted or replaced in one namespace stays in all others."""
+    """A change in one namespace leaves the same key's state in all others."""
     store, wanted = kit.store(), _wanted()
     _fill(store)
     store.commit(

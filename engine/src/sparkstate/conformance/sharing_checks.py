@@ -8,7 +8,7 @@ from sparkstate.keygroups import KeyGroupRange
 
 
 def check_stores_of_one_factory_are_apart(kit: Kit) -> None:
-    """What one store commits, snapshots or closes is nothing to another store of the same factory."""
+    """A store is untouched when another store of the same factory commits, is snapshot, or is closed."""
     first, second = kit.stores(KeyGroupRange(0, 63), KeyGroupRange(64, 127))
     empty = content(second)
     fill_a = changes(values={"a": 1})

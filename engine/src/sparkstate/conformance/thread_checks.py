@@ -14,7 +14,7 @@ _COMMITS: Final = 50
 _PATIENCE_S: Final = 20.0
 
 
-class _Thread:
+class _Call:
     """Work in another thread, whose result or error comes back."""
 
     def __init__(self, work: Callable[[], Any]) -> None:
@@ -41,12 +41,12 @@ class _Thread:
 
 def check_any_thread_may_call_a_store(kit: Kit) -> None:
     """A store is made, filled, read, counted and closed by different threads, one after another."""
-    store = _Thread(kit.store).result("a store made in another thread")
-    _Thread(lambda: fill(store)).result("a commit in another thread")
-    read = _Thread(lambda: content(store)).result("reading in another thread")
+    store = _Call(kit.store).result("a store made in another thread")
+    _Call(lambda: fill(store)).result("a commit in another thread")
+    read = _Call(lambda: content(store)).result("reading in another thread")
     equal(read, content(store), "the content that another thread read")
-    _Thread(store.stats).result("stats() in another thread")
-    _Thread(lambda: kit.close_store(store)).result("close() in another thread")
+    _Call(store.stats).result("stats() in another thread")
+    _Call(lambda: kit.close_store(store)).result("close() in another thread")
 
 
 def check_a_snapshot_is_written_beside_commits(kit: Kit) -> None:
@@ -56,7 +56,7 @@ def check_a_snapshot_is_written_beside_commits(kit: Kit) -> None:
         fill(store)
         wanted = content(store)
         with kit.snapshot(store, in_canonical=in_canonical) as taken:
-            writing = _Thread(lambda taken=taken: kit.written(taken))  # type: ignore[misc]
+            writing = _Call(lambda taken=taken: kit.written(taken))  # type: ignore[misc]
             for number in range(_COMMITS):
                 store.commit(
                     changes(values={"a": number}, lists={"b": ListChange(items=[f"{number}"])}), KEYS
@@ -80,7 +80,7 @@ def check_a_snapshot_is_released_by_another_thread(kit: Kit) -> None:
 
     for number in range(3):
         taken = store.prepare_snapshot(number, kit.folder(), number % 2 == 0)
-        _Thread(lambda taken=taken: write_and_release(taken)).result("a snapshot")  # type: ignore[misc]
+        _Call(lambda taken=taken: write_and_release(taken)).result("a snapshot")  # type: ignore[misc]
         store.commit(changes(values={"a": number}), KEYS)
         equal(table(store, VALUES).get(0, "a"), number, "a value after a snapshot")
 
@@ -93,16 +93,16 @@ def check_stores_work_beside_one_another(kit: Kit) -> None:
     with kit.snapshot(source, in_canonical=True) as taken:
         files = kit.written(taken)
         stores = kit.stores(*ranges)
-        restores = [_Thread(lambda s=store: s.restore(files, taken.format)) for store in stores]  # type: ignore[misc]
+        restores = [_Call(lambda s=store: s.restore(files, taken.format)) for store in stores]  # type: ignore[misc]
         for each in restores:
             each.result("a restore beside others")
     folders = [kit.folder() for _ in stores]
     prepared = [
-        _Thread(lambda s=store, f=folder: s.prepare_snapshot(1, f, True))  # type: ignore[misc]
+        _Call(lambda s=store, f=folder: s.prepare_snapshot(1, f, True))  # type: ignore[misc]
         for store, folder in zip(stores, folders, strict=True)
     ]
     snapshots = [each.result("preparing a snapshot beside others") for each in prepared]
-    writing = [_Thread(lambda t=taken: (t.files(), t.release())) for taken in snapshots]  # type: ignore[misc]
+    writing = [_Call(lambda t=taken: (t.files(), t.release())) for taken in snapshots]  # type: ignore[misc]
     for each in writing:
         each.result("writing a snapshot beside others")
     for store in stores:

@@ -29,7 +29,7 @@ _TAIL: Final = 2000
 
 @dataclass(frozen=True)
 class Request:
-    """What the process is asked. ``python_path``: folders with the job's modules."""
+    """The question to the process. ``python_path``: folders with the job's modules."""
 
     class_name: str | None
     options: Mapping[str, str]

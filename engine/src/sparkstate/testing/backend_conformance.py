@@ -25,9 +25,9 @@ class BackendConformance:
     backend: ClassVar[Any]
     """The class, which derives from ``sparkstate.backend_api.BackendFactory``."""
     options: ClassVar[Mapping[str, str]] = {}
-    """What ``stateBackend.options`` would be."""
+    """As in ``stateBackend.options``."""
     memory_bytes: ClassVar[int | None] = 64 * 1024 * 1024
-    """What ``managedMemoryPerSlot`` would be; None: not managed."""
+    """As ``managedMemoryPerSlot``, in bytes; None: not managed."""
 
     def make(self, directory: Path) -> BackendFactory:
         """The object of one slot. Override it for a backend that needs more than its context."""

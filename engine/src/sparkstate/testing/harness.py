@@ -80,8 +80,7 @@ class KeyedProcessHarness:
     its shards, and its share of operator state. In its first life the first subtask has ``function`` itself; after a
     ``restore``, a ``CheckpointedFunction`` and the functions of several subtasks are fresh copies of it.
 
-    ``backend`` is a name, such as ``rocksdb``, a state backend with its settings, or the class of a backend of your
-    own.
+    ``backend`` is a name, such as ``rocksdb``, a state backend with its settings, or the class of your own backend.
 
     ``options`` are fields of ``KeyedSpec``: ``on_error``, ``late_tag``, ``sort_by_event_time``, ….
     """

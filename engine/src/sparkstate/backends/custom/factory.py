@@ -13,23 +13,22 @@ from sparkstate.keygroups import KeyGroupRange
 
 @dataclass(frozen=True, kw_only=True)
 class BackendContext:
-    """What a backend is told when a slot makes it."""
+    """The facts that a backend is told when a slot makes it."""
 
     options: Mapping[str, str] = field(default_factory=dict)
     """``stateBackend.options`` of the job, as they were written."""
     directory: Path
     """A folder of this object's own on the slot's local disk; it exists, is empty, and goes with the slot."""
     memory_bytes: int | None = None
-    """What the slot's stores may take in caches and buffers, all together: ``managedMemoryPerSlot`` or
+    """Bytes that caches and buffers of all the slot's stores may take together: ``managedMemoryPerSlot`` or
     ``fixedMemoryPerSlot``. None: nothing bounds them."""
 
 
 class BackendFactory(abc.ABC):
     """The base of every state backend of the user's own. It satisfies the ``StoreFactory`` contract.
 
-    The constructor takes the context alone. Let it raise ``ValueError`` for an option that it does not like, and
-    ``ConnectionError`` or ``TimeoutError`` where something that it needs is away: the job then tries again, and is
-    otherwise refused.
+    The constructor takes the context alone. Let it raise ``ValueError`` for an option that it does not like: the job
+    is then refused. For ``ConnectionError`` and ``TimeoutError``, which say that something is away, it tries again.
     """
 
     def __init__(self, context: BackendContext) -> None:

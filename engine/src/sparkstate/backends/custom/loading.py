@@ -1,5 +1,7 @@
-"""From the name of a backend's class to an object of it. Only the job's manifest and code name a class: a snapshot
-never does."""
+"""From the name of a backend's class to an object of it.
+
+Only the job's manifest and code name a class; a snapshot never does.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ def _said(name: str | None) -> str:
 def load_class(name: str | None) -> type[BackendFactory]:
     """The class of that name: ``module:Class`` or ``module.Class``. Its module is imported, which runs its code.
 
-    Raises :class:`errors.BackendRefused` with the remedy for a class that does not exist, or is no backend.
+    Raises :class:`errors.BackendRefused` with the remedy for a class that does not exist, or cannot be a backend.
     """
     module_name, class_name = _parts(name)
     found = getattr(module := _import(name, module_name), class_name, None)

@@ -27,9 +27,8 @@ class RowsView(abc.ABC):
 class OrderedRows(abc.ABC):
     """The rows of one shard. Keys are in the order of their bytes, as ``bytes`` compare in Python.
 
-    Reads and writes are called one at a time, but not always in the same thread. A key has at most 64 KiB, unless the
-    job's own keys are longer. Nothing has to outlive the process: after a failure the rows are restored from a
-    checkpoint.
+    Reads and writes are called one at a time, but not always in the same thread. Keys are as long as the job's own
+    keys, namespaces and map keys. Nothing has to outlive the process: after a failure, a checkpoint has the rows.
     """
 
     @abc.abstractmethod

@@ -1,13 +1,11 @@
-"""The keys of rows in an ``OrderedRows``: which table, cell, element or timer a row is.
+"""The keys of rows in an ``OrderedRows``, which tell the table, cell, element or timer of a row.
 
-==============  ====================================================================  ==============
-kind            key of the row                                                        value
-==============  ====================================================================  ==============
-value, …        table (2) ‖ key group (2) ‖ key ‖ namespace                           the value
-list            table (2) ‖ key group (2) ‖ key ‖ namespace ‖ position (8)            one element
-map             table (2) ‖ key group (2) ‖ key ‖ namespace ‖ key in the map          one value
-timers          table (2) ‖ timestamp (8) ‖ key group (2) ‖ key ‖ namespace           empty
-==============  ====================================================================  ==============
+::
+
+    value, …   table (2) ‖ key group (2) ‖ key ‖ namespace                     → the value
+    list       table (2) ‖ key group (2) ‖ key ‖ namespace ‖ position (8)      → one element
+    map        table (2) ‖ key group (2) ‖ key ‖ namespace ‖ key in the map    → one value
+    timers     table (2) ‖ timestamp (8) ‖ key group (2) ‖ key ‖ namespace     → nothing
 
 Each part tells its own length (``serde.composite``), so the rows of a table, a key group, a key and a cell are each
 one run. That is an arrangement of this version: rows live as long as their slot, and are never stored.
