@@ -1,4 +1,4 @@
-"""A job on a state backend of its own: accepted if the class passes the kit, and otherwise ended before it has state."""
+"""A job on a state backend of its own: accepted if the class passes the kit, otherwise ended before it has state."""
 
 from __future__ import annotations
 

@@ -298,6 +298,13 @@ ConsumingBackend = _of(_Consuming)
 LateSnapshotBackend = _of(_LateSnapshot)
 
 
+class MeasuringBackend(MemoryBackend):
+    """Tells a figure of its own."""
+
+    def metrics(self) -> Mapping[str, float]:
+        return {"open-files": 3.0}
+
+
 # --- those that are no backend
 
 

@@ -147,7 +147,7 @@ def _measured(job: JobSettings) -> Backend:
     if job.backend.type == "custom":
         raise errors.SpecInvalid(
             "--size needs the costs of the state backend, and spec.stateBackend.type is custom; estimate with "
-            "--set spec.stateBackend.class=null --set spec.stateBackend.type=hashmap, and measure the rest"
+            "--set spec.stateBackend=null, which is HashMap, and measure the difference"
         )
     return job.backend.type
 
