@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+from support.backends import own_backends
 
 from sparkstate.batches.functions import KeyedBatchFunction
 from sparkstate.functions import KeyedProcessFunction, OutputTag, ReduceFunction
@@ -161,7 +162,8 @@ class Life(RuleBasedStateMachine):
     """Two harnesses with the same pushes."""
 
     @initialize(
-        backends=st.tuples(*[st.sampled_from(("hashmap", "rocksdb"))] * 2), keys=st.sampled_from(list(KEYS))
+        backends=st.tuples(*[st.sampled_from(("hashmap", "rocksdb", own_backends.MemoryBackend))] * 2),
+        keys=st.sampled_from(list(KEYS)),
     )
     def begin(self, backends, keys):
         self.now = 0

@@ -26,7 +26,7 @@ PLANTED = {
     ),
     "backends/hashmap/__init__.py": (
         "from sparkstate.backends import rocksdb",
-        "Engine: the two state backends do not know each other",
+        "Engine: the state backends do not know each other",
     ),
     "storage/local.py": (
         "from sparkstate.storage import s3",

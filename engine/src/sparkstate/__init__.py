@@ -36,13 +36,14 @@ if TYPE_CHECKING:
         ReducingStateDescriptor,
         ValueStateDescriptor,
     )
-    from sparkstate.state_backend import EmbeddedRocksDBStateBackend, HashMapStateBackend
+    from sparkstate.state_backend import CustomStateBackend, EmbeddedRocksDBStateBackend, HashMapStateBackend
 
 _HOMES = {
     "AggregateFunction": "sparkstate.functions",
     "AggregatingStateDescriptor": "sparkstate.state.descriptors",
     "CheckpointListener": "sparkstate.checkpointed",
     "CheckpointedFunction": "sparkstate.checkpointed",
+    "CustomStateBackend": "sparkstate.state_backend",
     "EmbeddedRocksDBStateBackend": "sparkstate.state_backend",
     "FileSink": "sparkstate.sinks.file_sink",
     "FilterFunction": "sparkstate.keyed_functions.per_record",
@@ -75,6 +76,7 @@ __all__ = [
     "AggregatingStateDescriptor",
     "CheckpointListener",
     "CheckpointedFunction",
+    "CustomStateBackend",
     "EmbeddedRocksDBStateBackend",
     "FileSink",
     "FilterFunction",

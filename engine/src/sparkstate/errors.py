@@ -4,7 +4,9 @@ The kinds follow what the reader can do about them, not where they were raised::
 
     SparkstateError
     ├── SpecInvalid            correct the field that the message names          exit code 2
-    │   └── NotInThisVersion   leave the field out                               exit code 2
+    │   ├── NotInThisVersion   leave the field out                               exit code 2
+    │   └── BackendRefused     correct the class of the job's own state backend  exit code 2
+    ├── BackendUnavailable     wait: the job is started again                    exit code 1
     ├── UserCodeError          correct the job's own function                    exit code 1
     ├── StateError             a state was used or declared in a way that cannot work
     │   ├── DeclarationError      correct the job's code; no restart can help      exit code 2
@@ -46,6 +48,16 @@ class SpecInvalid(SparkstateError):
 
 class NotInThisVersion(SpecInvalid):
     """The field exists in the schema, but what it asks for comes with a later version."""
+
+
+class BackendRefused(SpecInvalid):
+    """The job's own state backend cannot be used: its class does not exist or has another base, or it fails a check of
+    the conformance kit, which the message names."""
+
+
+class BackendUnavailable(SparkstateError):
+    """The job's own state backend cannot say now whether it works: what it needs is away, or its checks took too long.
+    Trying again later is right."""
 
 
 class UserCodeError(SparkstateError):

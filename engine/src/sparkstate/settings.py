@@ -26,9 +26,12 @@ class S3Settings:
 
 @dataclass(frozen=True, kw_only=True)
 class StateBackendSettings:
-    """``type`` is ``hashmap`` or ``rocksdb``; ``options`` are RocksDB's configurable keys (Flink's spelling)."""
+    """``type`` is ``hashmap``, ``rocksdb`` or ``custom``. ``options`` are RocksDB's configurable keys (Flink's
+    spelling), or those of the user's own backend."""
 
-    type: Literal["hashmap", "rocksdb"] = built_in.value("stateBackend.type")
+    type: Literal["hashmap", "rocksdb", "custom"] = built_in.value("stateBackend.type")
+    class_name: str | None = None
+    """``module:Class`` of the user's own backend, with type ``custom``."""
     incremental: bool = built_in.value("stateBackend.incremental")
     predefined_options: str = built_in.value("stateBackend.predefinedOptions")
     options: dict[str, str] = field(default_factory=dict)
@@ -44,7 +47,8 @@ class StateBackendSettings:
     fixed_memory_bytes: int | None = None
     """Per slot, instead of managed."""
     heap_state_bytes: int = built_in.plain("stateMemoryPerSlot")
-    """Per slot: what the state itself may take with ``hashmap``, beside managed memory; enters the memory sum."""
+    """Per slot: what the state itself may take beside managed memory, with ``hashmap`` and ``custom``; enters the sum.
+    """
     write_buffer_ratio: float = built_in.value("stateBackend.writeBufferRatio")
     high_prio_pool_ratio: float = built_in.value("stateBackend.highPrioPoolRatio")
     native_metrics: tuple[str, ...] = ()

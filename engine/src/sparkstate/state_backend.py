@@ -7,20 +7,25 @@ the manifest gives what the code leaves out (:meth:`StateBackend.configure`).
 ``HashMapStateBackend`` keeps objects in the memory of the slot's process: fast, limited by memory, and the
 state of all slots of a machine must fit at once. ``EmbeddedRocksDBStateBackend`` keeps bytes on local disk:
 limited by the disk, incremental checkpoints, needs ``pip install 'sparkstate[rocksdb]'``. Both write their
-checkpoints to the job's checkpoint storage, which is set apart from the backend.
+checkpoints to the job's checkpoint storage, which is set apart from the backend. ``CustomStateBackend`` is a
+class of the user's own (docs/custom-backends.md).
 """
 
 from __future__ import annotations
 
 import abc
 import dataclasses
+from collections.abc import Mapping
 from enum import Enum
 from pathlib import PurePosixPath
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 from urllib.parse import urlsplit
 
 from sparkstate import errors
 from sparkstate.settings import StateBackendSettings
+
+if TYPE_CHECKING:
+    from sparkstate.backends.custom.factory import BackendFactory
 
 __all__ = [
     "CustomStateBackend",
@@ -31,6 +36,8 @@ __all__ = [
 ]
 
 _DEFAULTS = StateBackendSettings()
+_JOB_FILE = "sparkstate_job_"
+"""The beginning of the name under which the driver loads a job's ``pythonFile``."""
 
 
 class PredefinedOptions(Enum):
@@ -68,7 +75,7 @@ class HashMapStateBackend(StateBackend):
     """Keeps working state as objects in the memory of the slot's process, and checkpoints it asynchronously."""
 
     def effective_settings(self, settings: StateBackendSettings) -> StateBackendSettings:
-        return dataclasses.replace(settings, type="hashmap")
+        return dataclasses.replace(_without_class(settings), type="hashmap")
 
     def configure(self, settings: StateBackendSettings) -> HashMapStateBackend:
         return HashMapStateBackend()
@@ -182,7 +189,7 @@ class EmbeddedRocksDBStateBackend(StateBackend):
             given["options_factory"] = self._options_factory
         if self._transfer_threads is not None:
             given["transfer_threads"] = self._transfer_threads
-        return dataclasses.replace(settings, **given)
+        return dataclasses.replace(_without_class(settings), **given)
 
     def configure(self, settings: StateBackendSettings) -> Self:
         configured = type(self).__new__(type(self))
@@ -211,22 +218,36 @@ class EmbeddedRocksDBStateBackend(StateBackend):
 
 
 class CustomStateBackend(StateBackend):
-    """Stands for a backend of the user's own. It can be described, and is refused when the job starts."""
+    """A backend of the user's own: the name of its class, ``module:Class`` or ``module.Class``, and its options.
 
-    def __init__(self, class_name: str) -> None:
-        self._class_name = class_name
+    The class derives from ``sparkstate.backend_api.BackendFactory``, and every slot imports it by that name. It may be
+    given itself instead. ``options`` None: those of ``stateBackend.options``, where the manifest names the same class.
+    """
+
+    def __init__(
+        self, class_name: str | type[BackendFactory], options: Mapping[str, str] | None = None
+    ) -> None:
+        self._class_name = class_name if isinstance(class_name, str) else _name_of(class_name)
+        self._options = None if options is None else dict(options)
+
+    @property
+    def class_name(self) -> str:
+        """The name by which the class is imported."""
+        return self._class_name
 
     def effective_settings(self, settings: StateBackendSettings) -> StateBackendSettings:
-        raise errors.NotInThisVersion(
-            f"the state backend {self._class_name!r} is a custom one, which this version does not run; "
-            "use HashMapStateBackend() or EmbeddedRocksDBStateBackend()"
+        is_planned = settings.type == "custom" and settings.class_name == self._class_name
+        inherited = settings.options if is_planned else {}
+        options = inherited if self._options is None else self._options
+        return dataclasses.replace(
+            settings, type="custom", class_name=self._class_name, options=dict(options)
         )
 
     def configure(self, settings: StateBackendSettings) -> CustomStateBackend:
-        return self
+        return CustomStateBackend(self._class_name, self.effective_settings(settings).options)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, CustomStateBackend) and self._class_name == other._class_name
+        return isinstance(other, CustomStateBackend) and self.__dict__ == other.__dict__
 
     def __hash__(self) -> int:
         return hash(self._class_name)
@@ -235,6 +256,26 @@ class CustomStateBackend(StateBackend):
         return f"CustomStateBackend({self._class_name})"
 
     __repr__ = __str__
+
+
+def _without_class(settings: StateBackendSettings) -> StateBackendSettings:
+    """Without the class of another backend, and its options."""
+    if settings.class_name is None:
+        return settings
+    return dataclasses.replace(settings, class_name=None, options={})
+
+
+def _name_of(backend: type[BackendFactory]) -> str:
+    if not isinstance(backend, type) or backend.__qualname__ != backend.__name__:
+        raise errors.SpecInvalid(
+            f"CustomStateBackend({backend!r}): give a class at the top of a module, or its name, module:Class"
+        )
+    if backend.__module__.startswith(_JOB_FILE) or backend.__module__ == "__main__":
+        raise errors.SpecInvalid(
+            f"CustomStateBackend({backend.__name__}): slots cannot import a class from the job's own file; move it "
+            "into a module beside that file"
+        )
+    return f"{backend.__module__}:{backend.__name__}"
 
 
 # Short names, and classes or factories by their last part, whichever package they came from: Flink moved
@@ -267,15 +308,16 @@ _KNOWN_PACKAGES = (
 def normalize_backend_name(name: str) -> Literal["hashmap", "rocksdb"]:
     """The backend that a name of any age means: ``jobmanager``, ``filesystem``, ``rocksdb``, a class or its factory.
 
-    Raises :class:`errors.NotInThisVersion` for any class but Flink's and ours (a custom backend) and
-    for ``forst``, and :class:`errors.SpecInvalid` for any other word.
+    Raises :class:`errors.NotInThisVersion` for ``forst`` and for any class but Flink's and ours (of the user's own
+    backend, which is named by :class:`CustomStateBackend`), and :class:`errors.SpecInvalid` for any other word.
     """
     word = _known_word(name)
     if word in _BACKENDS:
         return _BACKENDS[word]
     if word == "forst" or "." in word or ":" in word:
         raise errors.NotInThisVersion(
-            f"the state backend {name!r} is not in this version; use hashmap or rocksdb"
+            f"the state backend {name!r} is not in this version; use hashmap or rocksdb, or a class of your own "
+            "(stateBackend.type: custom)"
         )
     raise errors.SpecInvalid(f"the state backend is {name!r}; it must be hashmap or rocksdb")
 
@@ -292,17 +334,22 @@ def _known_word(name: str) -> str:
 def from_value(value: object) -> StateBackend | None:
     """A backend from what a job may hand over: None, a :class:`StateBackend`, a name, or settings.
 
-    Any name but ours gives a :class:`CustomStateBackend`. Raises ``TypeError`` for anything else.
+    Any name but ours gives a :class:`CustomStateBackend`. Raises ``TypeError`` for anything else, and
+    :class:`errors.NotInThisVersion` for ``forst``.
     """
     if value is None or isinstance(value, StateBackend):
         return value
     if isinstance(value, StateBackendSettings):
+        if value.type == "custom":
+            return CustomStateBackend(value.class_name or "", value.options)
         backend = HashMapStateBackend() if value.type == "hashmap" else EmbeddedRocksDBStateBackend()
         return backend.configure(value)
     if isinstance(value, str):
         try:
             known = normalize_backend_name(value)
         except errors.NotInThisVersion:
+            if _known_word(value) == "forst":
+                raise
             return CustomStateBackend(value)
         return HashMapStateBackend() if known == "hashmap" else EmbeddedRocksDBStateBackend()
     raise TypeError(f"The input {value} is not an instance of StateBackend.")

@@ -42,6 +42,9 @@ ONLY_ROCKSDB = tuple(
     f"stateBackend.{name}"
     for name in (*REFUSED_ON_HEAP, "timerService", "writeBufferRatio", "highPrioPoolRatio")
 )
+BACKEND_TYPE, BACKEND_CLASS, BACKEND_OPTIONS = (
+    f"stateBackend.{name}" for name in ("type", "class", "options")
+)
 
 
 def always(_given: Leaves) -> bool:
@@ -140,6 +143,7 @@ TABLE = (
             "org.apache.flink.contrib.streaming.state.RocksDBStateBackendFactory": "rocksdb",
         },
     ),
+    Field("stateBackend.class"),
     Field("stateBackend.incremental", "boolean", True, (f"{C}.incremental", "state.backend.incremental"), _OF_ROCKSDB),
     Field(
         "stateBackend.predefinedOptions",

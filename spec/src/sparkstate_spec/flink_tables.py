@@ -135,7 +135,10 @@ VALUES = {
 CHOICES = tuple(
     (BY_PATH[path].flink, tuple(BY_PATH[path].words), message)
     for path, message in (
-        ("stateBackend.type", "the state backend must be hashmap or rocksdb; others are not in this version"),
+        (
+            "stateBackend.type",
+            "the state backend must be hashmap or rocksdb; name a Python class of your own by stateBackend.class",
+        ),
         (
             "stateBackend.predefinedOptions",
             "predefined options must be DEFAULT, SPINNING_DISK_OPTIMIZED, SPINNING_DISK_OPTIMIZED_HIGH_MEM or "

@@ -27,21 +27,38 @@ def fold(spec: Mapping[str, Any], origin: str) -> dict[str, GivenValue]:
             metrics.append(key.removeprefix(f"{METRICS}."))
     if metrics:
         given["stateBackend.nativeMetrics"] = GivenValue(metrics, origin, f"{METRICS}.*")
+    if fields.BACKEND_CLASS in given:  # a class alone says the type too
+        given.setdefault(fields.BACKEND_TYPE, GivenValue("custom", origin))
     return given
 
 
 def merge(job: Leaves, defaults: Leaves) -> dict[str, GivenValue]:
     """The job's leaves over the defaults', without defaults that the job's own choices leave no room for."""
-    merged = {path: leaf for path, leaf in defaults.items() if not _void(path, job)}
+    merged = {path: leaf for path, leaf in defaults.items() if not _void(path, job, defaults)}
     for group in fields.EXCLUSIVE:
         if fields.chosen(job, group):
             merged = {path: leaf for path, leaf in merged.items() if not below(path, *group)}
     return {**merged, **job}
 
 
-def _void(path: str, job: Leaves) -> bool:
+def _void(path: str, job: Leaves, defaults: Leaves) -> bool:
     # The default belongs to a restart strategy or state backend that the job has replaced by another.
-    strategy, backend = job.get("restart.strategy"), job.get("stateBackend.type")
+    strategy = job.get("restart.strategy")
     if strategy is not None and path.startswith("restart."):
         return path.split(".")[1] not in (fields.STRATEGY_SECTIONS.get(strategy.value), "strategy")
-    return backend is not None and backend.value == "hashmap" and path.startswith(fields.ONLY_ROCKSDB)
+    return fields.BACKEND_TYPE in job and _of_another_backend(path, job, defaults)
+
+
+def _of_another_backend(path: str, job: Leaves, defaults: Leaves) -> bool:
+    chosen = job[fields.BACKEND_TYPE].value
+    if below(path, fields.BACKEND_OPTIONS):
+        # RocksDB's options, or those of the class that the defaults name.
+        by_default = _value(defaults, fields.BACKEND_CLASS)
+        return chosen == "hashmap" or by_default != _value(job, fields.BACKEND_CLASS)
+    if path == fields.BACKEND_CLASS:
+        return bool(chosen != "custom")
+    return chosen in ("hashmap", "custom") and path.startswith(fields.ONLY_ROCKSDB)
+
+
+def _value(given: Leaves, path: str) -> object:
+    return given[path].value if path in given else None

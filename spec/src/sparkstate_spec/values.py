@@ -11,6 +11,7 @@ LOCATION = r"^[^\s]+$"
 IDENTIFIER = r"^[A-Za-z_][A-Za-z0-9_]*$"
 MODULE = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$"
 CLASS = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*$"
+BACKEND_CLASS = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*[.:][A-Za-z_][A-Za-z0-9_]*$"
 OBJECT_NAME = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
 ENDPOINT = r"^https?://[^\s]+$"
 KEY = r"^[-._a-zA-Z0-9]+$"
@@ -43,6 +44,7 @@ HINTS = {
     IDENTIFIER: "must be the name of a function",
     MODULE: "must name a module, such as shop.orders",
     CLASS: "must be module:Class",
+    BACKEND_CLASS: "must be module:Class or module.Class",
     OBJECT_NAME: "must be the name of a Kubernetes object (a-z, 0-9, '-' and '.')",
     ENDPOINT: "must be a URL that starts with http:// or https://",
     KEY: "must consist of letters, digits, '-', '_' and '.'",

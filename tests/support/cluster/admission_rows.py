@@ -163,10 +163,40 @@ ROWS: tuple[tuple[str, str, Spec, Spec], ...] = (
         {"localStorage": {"sizeLimit": "1Gi", "paths": ["/a"]}},
     ),
     (
-        "spec.stateBackend.type",
-        "custom state backends are",
-        {"stateBackend": {"type": "rocksdb"}},
+        "spec.stateBackend.class",
+        "type custom needs the class",
+        {"stateBackend": {"type": "custom", "class": "shop:Backend"}},
         {"stateBackend": {"type": "custom"}},
+    ),
+    (
+        "spec.stateBackend.class",
+        "applies only to type custom",
+        {"stateBackend": {"class": "shop.backends.Backend"}},
+        {"stateBackend": {"type": "rocksdb", "class": "shop.backends.Backend"}},
+    ),
+    (
+        "spec.stateBackend.class",
+        "should match",
+        {"stateBackend": {"class": "shop:Backend"}},
+        {"stateBackend": {"class": "Backend"}},
+    ),
+    (
+        "spec.stateBackend.timerService",
+        "timers are where your backend keeps them",
+        {"stateBackend": {"class": "shop:Backend"}},
+        {"stateBackend": {"class": "shop:Backend", "timerService": "heap"}},
+    ),
+    (
+        "spec.stateBackend.storagePaths",
+        "applies only to type rocksdb",
+        {"stateBackend": {"class": "shop:Backend", "options": {"own": "1"}}},
+        {"stateBackend": {"class": "shop:Backend", "storagePaths": ["/a"]}},
+    ),
+    (
+        "spec.configuration",
+        "contradict one another",
+        {"stateBackend": {"class": "shop:Backend"}},
+        {"stateBackend": {"class": "shop:Backend"}, "configuration": {"state.backend.type": "rocksdb"}},
     ),
     (
         "spec.stateBackend.type",

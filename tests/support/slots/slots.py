@@ -28,6 +28,7 @@ from sparkstate.slots.plan import SinkPlan, SlotPlan
 from sparkstate.slots.runtime import SlotRuntime
 from sparkstate.slots.server import SlotServer
 from sparkstate.state.descriptors import ValueStateDescriptor
+from sparkstate.state_backend import CustomStateBackend
 from sparkstate.storage import open_store
 
 KEY = "a-key-for-slot-tests"
@@ -58,7 +59,10 @@ cloudpickle.register_pickle_by_value(__import__(__name__, fromlist=["x"]))
 def plan(
     folder: Path, slot: int = 0, slots: int = 1, incarnation: int = 1, backend: str = "hashmap"
 ) -> SlotPlan:
-    """One operator ``sum`` whose output goes to files below ``folder/out``. Makes what a driver makes before."""
+    """One operator ``sum`` whose output goes to files below ``folder/out``. Makes what a driver makes before.
+
+    ``backend`` may be the class of an own one, as ``module:Class``.
+    """
     for made in (folder / "out", folder / "storage" / LINEAGE):
         made.mkdir(parents=True, exist_ok=True)
     file_sink.begin(open_store(str(folder / "out")), LINEAGE, incarnation)
@@ -78,7 +82,9 @@ def plan(
         key_space=KEY_SPACE,
         operators=(spec,),
         sinks=(SinkPlan(uid="sum", operator="sum", tag=None, sink=FileSink(str(folder / "out"))),),
-        backend=StateBackendSettings(type="rocksdb" if backend == "rocksdb" else "hashmap"),
+        backend=CustomStateBackend(backend).effective_settings(StateBackendSettings())
+        if ":" in backend
+        else StateBackendSettings(type="rocksdb" if backend == "rocksdb" else "hashmap"),
         storage_url=str(folder / "storage"),
         s3=S3Settings(),
         inline_threshold_bytes=0,

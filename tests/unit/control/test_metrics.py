@@ -96,11 +96,13 @@ def test_native_metrics_pass_through_under_their_own_names() -> None:
         port.Sample("estimate-num-keys", 5, {"slot": "0"}),
         port.Sample("estimate-num-keys", 7, {"slot": "1"}),
         port.Sample("rocksdb.block-cache-usage", 9, {"slot": "0"}),
+        port.Sample("backend.open-files", 3, {"slot": "0"}),
     ]
     got = values(metrics.JobMetrics(job, FixedClock()).render().decode())
     assert got["sparkstate_rocksdb_estimate_num_keys[0]"] == 5
     assert got["sparkstate_rocksdb_estimate_num_keys[1]"] == 7
     assert got["sparkstate_rocksdb_block_cache_usage[0]"] == 9
+    assert got["sparkstate_backend_open_files[0]"] == 3
 
 
 def test_every_metric_has_help_a_base_unit_and_our_prefix() -> None:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from sparkstate import conformance
 from sparkstate.backends.hashmap.store import HashMapStoreFactory
-from sparkstate.testing import check_shard_store, conformance
+from sparkstate.testing import check_shard_store
 
 
 @pytest.mark.parametrize("name", conformance.CHECKS)

@@ -13,9 +13,9 @@ from sparkstate.backends import canonical
 from sparkstate.backends.base import DELETED, ListChange, MapChange, StateKind, TableChanges, TableSpec
 from sparkstate.backends.hashmap import snapshot
 from sparkstate.backends.hashmap.store import HashMapShardStore
+from sparkstate.conformance import kit as conformance
 from sparkstate.keygroups import KeyGroupRange
 from sparkstate.serde.types import Types
-from sparkstate.testing import conformance
 
 ALL = KeyGroupRange(0, 127)
 VALUES = TableSpec("op", "v", StateKind.VALUE, Types.LONG(), Types.LONG())

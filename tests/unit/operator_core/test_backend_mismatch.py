@@ -31,6 +31,15 @@ def test_state_on_the_heap_under_a_sum_for_rocksdb_is_told() -> None:
     assert heap in {item.name for item in memory.sums(revision().resolved).pods[0].items}
 
 
+def test_a_class_of_the_codes_choice_under_a_sum_for_rocksdb_is_told() -> None:
+    told = degraded({"backend": "custom"}, **ROCKSDB)
+    assert (told["status"], told["reason"]) == ("True", "BackendUnplanned")
+    assert "set stateBackend.class in the manifest" in told["message"]
+    heap = "slots: state on the heap (stateMemoryPerSlot)"
+    planned = revision(stateBackend={"class": "m:C"})
+    assert heap in {item.name for item in memory.sums(planned.resolved).pods[0].items}
+
+
 @pytest.mark.parametrize(
     ("document", "spec"),
     [
@@ -39,8 +48,10 @@ def test_state_on_the_heap_under_a_sum_for_rocksdb_is_told() -> None:
         ({"backend": "hashmap"}, {}),
         ({}, ROCKSDB),
         ({"backend": "hashmap", "phase": "STARTING"}, ROCKSDB),
+        ({"backend": "custom"}, {"stateBackend": {"class": "m:C"}}),
+        ({"backend": "custom"}, {}),
     ],
-    ids=["as planned", "needs less", "the default", "not said", "not declared yet"],
+    ids=["as planned", "needs less", "the default", "not said", "not declared yet", "class", "class on heap"],
 )
 def test_what_fits_is_not_told(document: dict[str, Any], spec: dict[str, Any]) -> None:
     assert degraded(document, **spec)["status"] == "False"

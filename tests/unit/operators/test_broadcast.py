@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.backends import own_backends
 from support.operators import driven as ops
 from support.operators.spilling import Side
 
@@ -118,7 +119,9 @@ def test_rules_come_first_and_in_their_order_however_rows_arrive(
         )
 
 
-@pytest.mark.parametrize(("backend", "before", "after"), [("hashmap", 1, 3), ("rocksdb", 3, 2)])
+@pytest.mark.parametrize(
+    ("backend", "before", "after"), [("hashmap", 1, 3), ("rocksdb", 3, 2), (own_backends.MemoryBackend, 2, 3)]
+)
 def test_every_subtask_has_the_rules_after_a_restore_into_more_or_fewer(
     backend: Any, before: int, after: int
 ) -> None:

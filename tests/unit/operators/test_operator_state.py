@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from support.backends import own_backends
 from support.operators import driven
 
 from sparkstate import columns, errors
@@ -69,8 +70,8 @@ def push(made: KeyedProcessHarness, *numbers: int) -> None:
     made.process_elements([(number, None) for number in numbers])
 
 
-@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
-def test_variables_come_back_from_a_snapshot_and_what_came_after_it_does_not(backend: str) -> None:
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb", own_backends.MemoryBackend])
+def test_variables_come_back_from_a_snapshot_and_what_came_after_it_does_not(backend: Any) -> None:
     with harness(backend=backend) as made:
         assert made.function().restored == (False, None)
         push(made, 1, 2)
@@ -86,8 +87,8 @@ def test_variables_come_back_from_a_snapshot_and_what_came_after_it_does_not(bac
         assert made.output() == [1, 2, 3]
 
 
-@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
-def test_two_subtasks_become_three_and_then_one(backend: str) -> None:
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb", own_backends.MemoryBackend])
+def test_two_subtasks_become_three_and_then_one(backend: Any) -> None:
     with harness(parallelism=2, backend=backend) as made:
         push(made, *range(20))
         held = [list(made.function(subtask).buffer) for subtask in range(2)]

@@ -18,7 +18,7 @@ from sparkstate.slots.worked_time import WorkedTime
 from sparkstate.storage import naming
 
 
-@pytest.fixture(params=["hashmap", "rocksdb"])
+@pytest.fixture(params=["hashmap", "rocksdb", "support.backends.own_backends:MemoryBackend"])
 def slot(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[slots.Slot]:
     made = slots.Slot(tmp_path / "slot", slots.plan(tmp_path, backend=request.param))
     made.restore()

@@ -82,6 +82,13 @@ def test_flinks_keys_become_fields_options_and_metrics_and_say_which_key_it_was(
     assert GivenValue(1, given.JOB).source == "job"
 
 
+def test_a_class_says_the_type_of_the_backend_too() -> None:
+    for spec in ({"class": "m:C"}, {"class": "m:C", "type": "custom"}):
+        found = values(layers.fold({"stateBackend": spec}, given.JOB))
+        assert found == {"stateBackend.class": "m:C", "stateBackend.type": "custom"}
+    assert merged({}, {"stateBackend": {"class": "m:C"}})["stateBackend.type"] == "custom"
+
+
 def test_the_job_wins_key_by_key() -> None:
     assert merged({"params": {"x": "1"}}, {"params": {"x": "2", "y": "3"}, "slots": 4}) == {
         "params.x": "1",
@@ -159,6 +166,30 @@ def test_the_job_wins_key_by_key() -> None:
             },
             {"stateBackend.transferThreads": 8},
             id="backend",
+        ),
+        pytest.param(
+            {"stateBackend": {"type": "rocksdb"}},
+            {"stateBackend": {"class": "m:C", "options": {"own": "1"}, "transferThreads": 8}},
+            {"stateBackend.transferThreads": 8},
+            id="class",
+        ),
+        pytest.param(
+            {"stateBackend": {"class": "m:C"}},
+            {"stateBackend": {"type": "rocksdb", "options": {"own": "1"}, "storagePaths": ["/a"]}},
+            {},
+            id="class in place of rocksdb",
+        ),
+        pytest.param(
+            {"stateBackend": {"class": "m:Other"}},
+            {"stateBackend": {"class": "m:C", "options": {"own": "1"}}},
+            {},
+            id="another class",
+        ),
+        pytest.param(
+            {"stateBackend": {"class": "m:C", "options": {"more": "2"}}},
+            {"stateBackend": {"class": "m:C", "options": {"own": "1", "more": "1"}}},
+            {"stateBackend.options.own": "1"},
+            id="options of the same class",
         ),
     ],
 )

@@ -76,6 +76,13 @@ def test_names_and_settings_become_backends() -> None:
     rocks = from_value(StateBackendSettings(type="rocksdb", transfer_threads=7))
     assert isinstance(rocks, EmbeddedRocksDBStateBackend)
     assert rocks.get_number_of_transfer_threads() == 7
+    own = StateBackendSettings(type="custom", class_name="my.module.Backend", options={"size": "1"})
+    assert from_value(own) == CustomStateBackend("my.module.Backend", {"size": "1"})
+
+
+def test_flinks_disaggregated_backend_is_no_class_of_ones_own() -> None:
+    with pytest.raises(errors.NotInThisVersion, match="forst"):
+        from_value("forst")
 
 
 @pytest.mark.parametrize("wrong", [42, object, {}])

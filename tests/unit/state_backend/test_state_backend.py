@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from support.backends import own_backends
 
 from sparkstate import errors, state_backend
 from sparkstate.settings import StateBackendSettings
@@ -197,11 +198,42 @@ def test_a_hashmap_backend_in_code_wins_over_rocksdb_in_the_configuration() -> N
     assert HashMapStateBackend().effective_settings(StateBackendSettings(type="rocksdb")).type == "hashmap"
 
 
-def test_a_custom_backend_is_refused_when_the_job_starts() -> None:
-    backend = CustomStateBackend("my.module:Backend")
-    assert backend.configure(StateBackendSettings()) == backend
-    with pytest.raises(errors.NotInThisVersion, match=r"my\.module:Backend"):
-        backend.effective_settings(StateBackendSettings())
+def test_a_custom_backend_names_its_class_and_options() -> None:
+    settings = StateBackendSettings(type="rocksdb", options={"state.backend.rocksdb.thread.num": "3"})
+    plain = CustomStateBackend("my.module:Backend").effective_settings(settings)
+    assert (plain.type, plain.class_name, plain.options) == ("custom", "my.module:Backend", {})
+    with_options = CustomStateBackend("my.module:Backend", {"size": "1"})
+    assert with_options.effective_settings(settings).options == {"size": "1"}
+    assert with_options != CustomStateBackend("my.module:Backend")
+    assert with_options.configure(settings) == with_options
+
+
+def test_a_custom_backend_takes_the_manifests_options_for_the_same_class_only() -> None:
+    planned = StateBackendSettings(type="custom", class_name="my.module:Backend", options={"size": "2"})
+    assert CustomStateBackend("my.module:Backend").effective_settings(planned).options == {"size": "2"}
+    assert CustomStateBackend("my.module:Backend", {}).effective_settings(planned).options == {}
+    assert CustomStateBackend("my.module:Other").effective_settings(planned).options == {}
+
+
+def test_a_custom_backend_may_be_given_as_its_class() -> None:
+    backend = CustomStateBackend(own_backends.MemoryBackend)
+    assert backend.class_name == "support.backends.own_backends:MemoryBackend"
+
+    class Local(own_backends.MemoryBackend):
+        pass
+
+    with pytest.raises(errors.SpecInvalid, match="a class at the top of a module"):
+        CustomStateBackend(Local)
+    of_the_job = type("Mine", (own_backends.MemoryBackend,), {"__module__": "sparkstate_job_job"})
+    with pytest.raises(errors.SpecInvalid, match="move it into a module beside that file"):
+        CustomStateBackend(of_the_job)
+
+
+def test_settings_of_another_backend_after_a_custom_one_have_none_of_its_options() -> None:
+    planned = StateBackendSettings(type="custom", class_name="my.module:Backend", options={"size": "2"})
+    for backend in (HashMapStateBackend(), EmbeddedRocksDBStateBackend()):
+        effective = backend.effective_settings(planned)
+        assert (effective.class_name, effective.options) == (None, {})
 
 
 def test_one_backend_serves_several_threads() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from support.backends import own_backends
 from support.windows import programs
 from support.windows.model import EVENT, PROCESSING, Model, Program
 
@@ -121,3 +122,4 @@ def test_results_are_those_of_the_model_while_the_backend_changes(
     pytest.importorskip("rocksdict")
     stopping = [(*epoch[:3], True) for epoch in epochs]
     check(program, stopping, by, ("hashmap", "rocksdb"))
+    check(program, stopping, by, (own_backends.MemoryBackend, "hashmap"))

@@ -11,6 +11,7 @@ import click
 
 from sparkstate import errors
 from sparkstate.cli import (
+    backends,
     deleting,
     doctor,
     driver,
@@ -61,6 +62,7 @@ COMMANDS = (
     stored_jobs.savepoints,
     deleting.purge_job,
     doctor.doctor,
+    backends.check_backend,
     driver.driver,
 )
 for command in COMMANDS:

@@ -246,10 +246,22 @@ def _families(readings: Iterable[Reading]) -> Iterator[core.Metric]:
     yield from (family for family in families.values() if family.samples)
 
 
+_OWN_BACKEND = "backend."
+"""The beginning of the names of figures that a user's own backend tells."""
+
+
+def _told_by(name: str) -> str:
+    if name.startswith(_OWN_BACKEND):
+        return f"{name.removeprefix(_OWN_BACKEND)}, as the job's own state backend"
+    return f"RocksDB's {name}, as the native library"
+
+
 def native_name(name: str) -> str:
-    """``estimate-num-keys`` or ``rocksdb.estimate-num-keys`` → ``sparkstate_rocksdb_estimate_num_keys``."""
-    bare = re.sub(r"^rocksdb[.-]", "", name.lower())
-    return "sparkstate_rocksdb_" + re.sub(r"[^a-z0-9]+", "_", bare).strip("_")
+    """``estimate-num-keys`` or ``rocksdb.estimate-num-keys`` → ``sparkstate_rocksdb_estimate_num_keys``; of an own
+    backend ``backend.open-files`` → ``sparkstate_backend_open_files``."""
+    bare = re.sub(r"^(rocksdb|backend)[.-]", "", name.lower())
+    owner = "backend" if name.startswith(_OWN_BACKEND) else "rocksdb"
+    return f"sparkstate_{owner}_" + re.sub(r"[^a-z0-9]+", "_", bare).strip("_")
 
 
 def native_families(samples: Iterable[port.Sample]) -> Iterator[core.Metric]:
@@ -257,8 +269,6 @@ def native_families(samples: Iterable[port.Sample]) -> Iterator[core.Metric]:
     families: dict[str, core.Metric] = {}
     for sample in samples:
         name = native_name(sample.name)
-        family = families.setdefault(
-            name, core.Metric(name, f"RocksDB's {sample.name}, as the native library tells it.", "gauge")
-        )
+        family = families.setdefault(name, core.Metric(name, f"{_told_by(sample.name)} tells it.", "gauge"))
         family.add_sample(name, dict(sample.labels), sample.value)
     yield from families.values()

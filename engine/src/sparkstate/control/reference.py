@@ -48,7 +48,8 @@ _NATIVE: Final = """
 RocksDB's native metrics are off by default. The metrics that a job enables (Flink's
 `state.backend.rocksdb.metrics.*`) appear as gauges named `sparkstate_rocksdb_<name>`, with `-` replaced by
 `_`, and with the labels that the slot gives. For example, `estimate-num-keys` is
-`sparkstate_rocksdb_estimate_num_keys`."""
+`sparkstate_rocksdb_estimate_num_keys`. The figures that a state backend of your own tells (`metrics()` of its class)
+appear as gauges named `sparkstate_backend_<name>`."""
 
 
 def rest_api(document: dict[str, Any]) -> Iterator[str]:

@@ -157,7 +157,7 @@ def _empty(work_dir: Path) -> None:
     in there belongs to others."""
     work_dir.mkdir(parents=True, exist_ok=True)
     inheritance.retire_all(work_dir / folders.SLOTS)
-    for name in ("query", "spark"):
+    for name in ("query", "spark", "backend-trial"):
         shutil.rmtree(work_dir / name, ignore_errors=True)
 
 

@@ -34,6 +34,11 @@ def load(entry: EntryPoint) -> tuple[JobFunction, tuple[str, ...]]:
     return _function_of(module, entry.function, entry.module), ()
 
 
+def folders(entry: EntryPoint) -> tuple[str, ...]:
+    """The same folders, of a job whose code need not be loaded yet."""
+    return () if entry.python_file is None else (str(Path(entry.python_file).resolve().parent),)
+
+
 def _from_file(path: Path, function: str) -> tuple[JobFunction, tuple[str, ...]]:
     if not path.is_file():
         raise errors.SpecInvalid(f"spec.pythonFile is {str(path)!r}; there is no such file")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from sparkstate import errors
 from sparkstate.driver import entry
+from sparkstate.driver.backend_trial import BackendTrial
 from sparkstate.driver.context import DriverContext
 from sparkstate.driver.snapshot_parts import StoredJob
 from sparkstate.settings import JobSettings
@@ -29,6 +30,9 @@ class PreparedJob:
 def prepare(context: DriverContext, ends: contextlib.ExitStack) -> PreparedJob:
     """Wait for Spark and call the job's function. ``ends`` stops the session."""
     settings = context.settings
+    trial = BackendTrial(
+        settings.backend, entry.folders(settings.entry), context.work_dir, context.clock, context.say
+    )
     spark = context.spark.session()
     ends.callback(spark.stop)
     context.reached("Spark is ready")
@@ -39,6 +43,7 @@ def prepare(context: DriverContext, ends: contextlib.ExitStack) -> PreparedJob:
         session.begin_workers(spark)
     declared = graph.declare(job, spark, dict(settings.entry.params))
     check_sinks(settings, declared)
+    trial.require(with_chosen_backend(settings, declared).backend)
     return PreparedJob(spark, declared, python_path)
 
 

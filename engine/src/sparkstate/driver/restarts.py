@@ -41,11 +41,11 @@ class Restarts:
 
     def _wait_after_odd_slot(self, error: errors.SparkstateError, parts: Parts) -> None:
         """A final failure ends the job, with one exception: where the job has worked before, a slot that cannot load it
-        may lack memory or a disk. That passes, and must not end the job."""
+        (or its state backend) may lack memory or a disk. That passes, and must not end the job."""
         # A driver that slept through its successor's checkpoints finds files missing that were rightly deleted. That is
         # no ``RestoreBlocked``, for which a person would have to help: it is fenced.
         why = parts.guard.reason_behind(error)
-        if isinstance(why, errors.DeclarationError) and _has_worked(parts):
+        if isinstance(why, errors.DeclarationError | errors.BackendRefused) and _has_worked(parts):
             self._recover_after(why, self._delay(why))
             return
         self._context.view.note_failure(why.reason, str(why), recovering=False)

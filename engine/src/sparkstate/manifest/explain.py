@@ -71,7 +71,7 @@ def _memory(job: JobSettings) -> dict[str, str]:
 
 def _applies(path: str, job: JobSettings) -> bool:
     if path == "stateMemoryPerSlot":
-        return job.backend.type == "hashmap"
+        return job.backend.type != "rocksdb"
     if path == "slotsPerExecutor":
         return job.deployment == "cluster"
     only_rocksdb = (*spec_fields.ONLY_ROCKSDB, "stateBackend.incremental")

@@ -67,6 +67,7 @@ FIELDS = (
     Field("driver.memory", "jvm_memory_bytes"),
     Field("stateMemoryPerSlot", "backend.heap_state_bytes"),
     Field("stateBackend.type", "backend.type"),
+    Field("stateBackend.class", "backend.class_name"),
     Field("stateBackend.incremental", "backend.incremental"),
     Field("stateBackend.localRecovery", "backend.local_recovery"),
     Field("stateBackend.predefinedOptions", "backend.predefined_options"),

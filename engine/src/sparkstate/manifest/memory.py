@@ -52,7 +52,7 @@ def _needs(settings: JobSettings) -> memory.Needs:
         slots_per_executor=settings.slots_per_executor,
         managed=backend.managed_memory_bytes,
         fixed=backend.fixed_memory_bytes,
-        heap_state=backend.heap_state_bytes if backend.type == "hashmap" else None,
+        heap_state=backend.heap_state_bytes if backend.type != "rocksdb" else None,
         driver=_jvm(settings, "driver", settings.cores, settings.jvm_memory_bytes),
         executor=None if settings.deployment == "local" else _executor(settings),
     )

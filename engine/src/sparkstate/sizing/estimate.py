@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from sparkstate import keygroups
+from sparkstate import errors, keygroups
 from sparkstate.settings import MIB, JobSettings
 from sparkstate.sizing.constants import Backend, BackendConstants, Constants, Function, Values
 from sparkstate.sizing.size import Size
@@ -120,10 +120,12 @@ class Estimate:
 def estimate(
     size: Size, job: JobSettings, function: Function, known: Constants, values: Values = "any"
 ) -> Estimate:
-    """The needs of ``job`` for ``size``. ``function``: the kind of the job's most expensive operator."""
+    """The needs of ``job`` for ``size``. ``function``: the kind of the job's most expensive operator.
+
+    Raises :class:`errors.SpecInvalid` for a state backend of the user's own, which nobody has measured.
+    """
     known = known.of_values(values)
-    backend: Backend = job.backend.type
-    costs = known.backends[backend]
+    costs = known.backends[_measured(job)]
     state = _state(size, job, costs, known)
     processors = _processors(size, job, function, state, known)
     checkpoint = _checkpoint(size, job, costs, known)
@@ -139,6 +141,15 @@ def estimate(
         requests=_requests(size, job, checkpoint, known),
         recovery=_recovery(size, job, processors, checkpoint, known),
     )
+
+
+def _measured(job: JobSettings) -> Backend:
+    if job.backend.type == "custom":
+        raise errors.SpecInvalid(
+            "--size needs the costs of the state backend, and spec.stateBackend.type is custom; estimate with "
+            "--set spec.stateBackend=null, which is HashMap, and measure the difference"
+        )
+    return job.backend.type
 
 
 def given_processors(job: JobSettings) -> int:
@@ -181,7 +192,7 @@ def _cache(job: JobSettings) -> float:
 def _processors(
     size: Size, job: JobSettings, function: Function, state: State, known: Constants
 ) -> Processors:
-    costs = known.backends[job.backend.type]
+    costs = known.backends[_measured(job)]
     epoch_s = max(EPOCH_SECONDS, job.trigger.processing_time_ms / 1000)
     touches = min(float(size.rows_per_s), size.keys / epoch_s)
     touch_us = costs.touch_us.value + (1 - state.cached) * known.miss_us.value
@@ -257,7 +268,7 @@ def _recovery(
 ) -> Recovery:
     restart = known.restart_s[job.deployment].value
     keys = size.keys / job.slots
-    by_processor = keys * known.backends[job.backend.type].restore_us.of(size.key_bytes) / 1e6
+    by_processor = keys * known.backends[_measured(job)].restore_us.of(size.key_bytes) / 1e6
     by_bytes = checkpoint.whole / job.slots / MIB / known.restore_mib_per_s.value
     restore = max(by_processor, by_bytes)
     used = max(processors.busy / given_processors(job), processors.slots / job.slots)

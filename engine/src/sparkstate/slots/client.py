@@ -22,6 +22,8 @@ _KINDS: dict[str, type[errors.SparkstateError]] = {
     for kind in (
         errors.SpecInvalid,
         errors.NotInThisVersion,
+        errors.BackendRefused,
+        errors.BackendUnavailable,
         errors.UserCodeError,
         errors.StateError,
         errors.DeclarationError,

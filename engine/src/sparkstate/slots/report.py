@@ -56,7 +56,7 @@ class Report:
             state_rows=state_rows,
             rss_bytes=_resident_bytes(),
             memory={**state.factory.memory(), "overlays": state.budget.used_bytes()},
-            metrics=dict(state.factory.metrics()),
+            metrics=_native_metrics(state),
             held_bytes=state.output.size_bytes,
             user_metrics=_user_metrics(operators, self._clock.monotonic()),
             user_metrics_not_shown=sum(operator.metrics.not_shown for operator in operators.values()),
@@ -79,6 +79,12 @@ class Report:
             overlays,
             backend.heap_state_bytes,
         )
+
+
+def _native_metrics(state: SlotState) -> dict[str, float]:
+    """The backend's figures. Those of a user's own are told apart by their names."""
+    own = "backend." if state.plan.backend.type == "custom" else ""
+    return {f"{own}{name}": value for name, value in state.factory.metrics().items()}
 
 
 def operator_sizes(tables: Iterable[TableStats]) -> tuple[protocol.OperatorSize, ...]:

@@ -1,4 +1,4 @@
-"""For tests of jobs and of backends: a harness for one function, and the kit that every state backend must pass.
+"""For tests of jobs and of backends: a harness for one function, and the conformance kit as tests.
 
 A real operator runs here over a real backend, without Spark and without processes. The room knows operators, backends
 and types. It knows neither ``spark`` nor ``control`` nor the driver, so a user's test needs no Java; and nothing
@@ -7,13 +7,15 @@ published imports it.
 
 from __future__ import annotations
 
+from sparkstate.conformance import check_shard_store
+from sparkstate.testing.backend_conformance import BackendConformance
 from sparkstate.testing.broadcast_harness import KeyedBroadcastHarness
-from sparkstate.testing.conformance import check_shard_store
 from sparkstate.testing.harness import HarnessSnapshot, KeyedProcessHarness
 from sparkstate.testing.manual_clock import ManualClock
 from sparkstate.testing.two_input_harness import KeyedCoProcessHarness
 
 __all__ = [
+    "BackendConformance",
     "HarnessSnapshot",
     "KeyedBroadcastHarness",
     "KeyedCoProcessHarness",

@@ -15,9 +15,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Self
 
+from sparkstate import state_backend
 from sparkstate.backends import base, canonical, loader
+from sparkstate.backends.custom.factory import BackendContext, BackendFactory
 from sparkstate.functions import MAX_WATERMARK, MIN_WATERMARK, KeyedFunction, OutputTag, TimeDomain
 from sparkstate.keygroups import KeySpace
 from sparkstate.operators import kinds
@@ -28,6 +30,7 @@ from sparkstate.serde import composite
 from sparkstate.serde.row import Row
 from sparkstate.serde.typeinfo import TypeInformation
 from sparkstate.settings import MIB, StateBackendSettings
+from sparkstate.state_backend import StateBackend
 from sparkstate.testing.manual_clock import ManualClock
 from sparkstate.testing.subtasks import FunctionCopies, Subtasks, dealt
 
@@ -77,6 +80,8 @@ class KeyedProcessHarness:
     its shards, and its share of operator state. In its first life the first subtask has ``function`` itself; after a
     ``restore``, a ``CheckpointedFunction`` and the functions of several subtasks are fresh copies of it.
 
+    ``backend`` is a name, such as ``rocksdb``, a state backend with its settings, or the class of your own backend.
+
     ``options`` are fields of ``KeyedSpec``: ``on_error``, ``late_tag``, ``sort_by_event_time``, ….
     """
 
@@ -86,7 +91,7 @@ class KeyedProcessHarness:
         *,
         key: Callable[[Any], Any],
         key_type: TypeInformation,
-        backend: Literal["hashmap", "rocksdb"] = "hashmap",
+        backend: str | StateBackend | type[BackendFactory] = "hashmap",
         uid: str = "harness",
         max_parallelism: int = 128,
         shards: int = 2,
@@ -96,7 +101,7 @@ class KeyedProcessHarness:
         **options: Any,
     ) -> None:
         self._key = key
-        self._backend: Literal["hashmap", "rocksdb"] = backend
+        self._backend = backend
         self._key_space = KeySpace(max_parallelism, shards)
         self._spec = kinds.spec(
             function, uid=uid, row_columns=(), key_columns=("key",), key_type=key_type, **options
@@ -285,8 +290,7 @@ class KeyedProcessHarness:
         self.close()
 
     def _start(self, snapshot: HarnessSnapshot | None) -> None:
-        settings = StateBackendSettings(type=self._backend, managed_memory_bytes=_MEMORY_BYTES)
-        self._factory = loader.create_store_factory(settings, self._directory("factory"))
+        self._factory = self._new_factory(self._directory("factory"))
         self._stores: dict[int, base.ShardStore] = {}
         for number in range(self._key_space.shards):
             groups = self._key_space.key_groups_of_shard(number)
@@ -309,6 +313,15 @@ class KeyedProcessHarness:
             restored,
         )
         self._lives += 1
+
+    def _new_factory(self, directory: Path) -> base.StoreFactory:
+        if isinstance(self._backend, type) and issubclass(self._backend, BackendFactory):
+            return self._backend(BackendContext(directory=directory, memory_bytes=_MEMORY_BYTES))
+        chosen = state_backend.from_value(self._backend)
+        if chosen is None:
+            raise ValueError("backend is None; name one, or leave the argument out")
+        settings = StateBackendSettings(managed_memory_bytes=_MEMORY_BYTES)
+        return loader.create_store_factory(chosen.effective_settings(settings), directory)
 
     def _stop(self) -> None:
         self._subtasks.close()

@@ -64,7 +64,7 @@ def sums(resolved: Resolved) -> Sums:
 
 
 def _needs(resolved: Resolved) -> memory.Needs:
-    on_heap, in_cluster = resolved.backend == "hashmap", resolved.executors > 0
+    on_heap, in_cluster = resolved.backend != "rocksdb", resolved.executors > 0
     return memory.Needs(
         slots=resolved.slots,
         slots_per_executor=int(resolved.get("slotsPerExecutor", built_in.value("slotsPerExecutor"))),

@@ -43,7 +43,7 @@ class Resolved:
 
     @property
     def backend(self) -> str:
-        """``hashmap`` or ``rocksdb``."""
+        """``hashmap``, ``rocksdb`` or ``custom``."""
         return str(self.get("stateBackend.type", built_in.value("stateBackend.type")))
 
     @property

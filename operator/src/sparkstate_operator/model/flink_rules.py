@@ -45,6 +45,11 @@ MORE_TWICE = (
         f"key != '{VARIABLE}')",
     ),
     _judged(
+        "class or key",
+        "!has(self.stateBackend) || !has(self.stateBackend.class) || "
+        f"!{list(fields.BY_PATH[fields.BACKEND_TYPE].flink)}.exists(key, key in self.configuration)",
+    ),
+    _judged(
         "options once",
         "!has(self.stateBackend) || !has(self.stateBackend.options) || "
         "!self.stateBackend.options.exists(key, key in self.configuration)",

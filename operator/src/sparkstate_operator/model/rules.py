@@ -100,9 +100,20 @@ SIZE = (
     ),
 )
 
+NOT_ON_HEAP = "(!has(self.type) || self.type != 'hashmap')"
+NOT_CUSTOM = "(has(self.type) ? self.type != 'custom' : !has(self.class))"
 OPTION_NAMES = ", ".join(f"'{key}'" for key in OPTION_KEYS)
 BACKEND = (
-    not_in_this_version("spec.stateBackend", "type", "custom", "self.type == 'custom'"),
+    named(
+        "custom with a class",
+        "spec.stateBackend",
+        "!has(self.type) || self.type != 'custom' || has(self.class)",
+    ),
+    named(
+        "class for custom",
+        "spec.stateBackend",
+        "!has(self.class) || !has(self.type) || self.type == 'custom'",
+    ),
     not_in_this_version("spec.stateBackend", "type", "external", "self.type == 'external'"),
     named(
         "spec.stateBackend.changelog.enabled True is for later",
@@ -113,7 +124,7 @@ BACKEND = (
         named(
             f"{field} for rocksdb",
             "spec.stateBackend",
-            f"!has(self.{field}) || !has(self.type) || self.type != 'hashmap'",
+            f"!has(self.{field}) || ({NOT_ON_HEAP if field == 'options' else f'{NOT_ON_HEAP} && {NOT_CUSTOM}'})",
         )
         for field in REFUSED_ON_HEAP
     ),
@@ -123,10 +134,12 @@ BACKEND = (
         "!has(self.timerService) || self.timerService != 'rocksdb' || "
         "!has(self.type) || self.type != 'hashmap'",
     ),
+    named("timers of a class", "spec.stateBackend", f"!has(self.timerService) || {NOT_CUSTOM}"),
     named(
         "known options",
         "spec.stateBackend",
-        f"!has(self.options) || has(self.optionsFactory) || self.options.all(name, name in [{OPTION_NAMES}])",
+        f"!has(self.options) || has(self.optionsFactory) || !{NOT_CUSTOM} || "
+        f"self.options.all(name, name in [{OPTION_NAMES}])",
     ),
     named(
         "ratios fit",

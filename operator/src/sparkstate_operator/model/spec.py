@@ -143,8 +143,8 @@ class StatefulSparkJobSpec(Model):
         path="managedMemory",
     )
     state_memory_per_slot: Quantity | None = spec_field(
-        "With state backend hashmap: memory for a slot's state itself, on top of managed memory. It is part of the "
-        "memory sum. Built-in: {built_in}.",
+        "With state backend hashmap or custom: memory for a slot's state itself, on top of managed memory. It is part "
+        "of the memory sum. Built-in: {built_in}.",
         UPGRADE,
         path="stateMemoryPerSlot",
     )

@@ -25,10 +25,20 @@ class StateBackend(Model):
 
     type: Literal["hashmap", "rocksdb", "custom", "external"] | None = spec_field(
         "hashmap keeps Python objects in the slots' memory: it is fast, and memory bounds the state. rocksdb keeps "
-        "bytes on local disk with a bounded cache: state may be much larger than memory. custom and external are not "
-        "in this version. Built-in: {built_in}.",
+        "bytes on local disk with a bounded cache: state may be much larger than memory. custom is the backend of your "
+        "own that class names. external is not in this version. Built-in: {built_in}.",
         UPGRADE,
         path="stateBackend.type",
+    )
+    class_: str | None = spec_field(
+        "module:Class (or module.Class) of a state backend of your own, in the job's image or beside its pythonFile; "
+        "type custom may then be left out. A job starts only if the class passes the conformance kit "
+        "(docs/custom-backends.md).",
+        UPGRADE,
+        path="stateBackend.class",
+        alias="class",
+        pattern=values.BACKEND_CLASS,
+        max_length=256,
     )
     incremental: bool | None = spec_field(
         "Upload only the files that are new since the last completed checkpoint (rocksdb). Built-in: {built_in}.",
@@ -48,7 +58,8 @@ class StateBackend(Model):
     )
     options: dict[str, Text] | None = spec_field(
         "RocksDB options by Flink's keys (state.backend.rocksdb.…); keys of your own need an optionsFactory. For "
-        "experts: where memory is not managed, the options apply as written.",
+        "experts: where memory is not managed, the options apply as written. With type custom: the options that your "
+        "class is given, under names of your own; never put a secret there.",
         UPGRADE,
         max_length=100,
     )
@@ -61,7 +72,8 @@ class StateBackend(Model):
     )
     changelog: Changelog | None = spec_field("Not in this version.", UPGRADE)
     timer_service: Literal["heap", "rocksdb"] | None = spec_field(
-        "Where timers are kept: heap is faster for few timers. Built-in: {built_in} (always heap with type hashmap).",
+        "Where timers are kept: heap is faster for few timers. Built-in: {built_in} (always heap with type hashmap; "
+        "with type custom, your class decides).",
         UPGRADE,
         path="stateBackend.timerService",
     )

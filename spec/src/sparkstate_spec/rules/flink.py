@@ -129,6 +129,15 @@ ALL = (
         ),
     ),
     Rule(
+        "class or key",
+        PATH,
+        "spec.stateBackend.class and Flink's key for the state backend contradict one another; leave the key out",
+        lambda view: (
+            view["spec.stateBackend.class"] is not None
+            and bool(view.entries(PATH).keys() & set(fields.BY_PATH[fields.BACKEND_TYPE].flink))
+        ),
+    ),
+    Rule(
         "options once",
         PATH,
         "an option is in stateBackend.options too; keep one of the two",

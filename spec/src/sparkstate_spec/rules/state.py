@@ -11,13 +11,21 @@ LARGEST_INLINE = "1Mi"
 LEAST_FENCE = "3s"
 
 
+def _backend(view: View) -> str | None:
+    """The type that the spec names; a class says it too."""
+    named: str | None = view["spec.stateBackend.type"]
+    return "custom" if named is None and view["spec.stateBackend.class"] is not None else named
+
+
 def _only_rocksdb(field: str) -> Rule:
+    shared = field == "options"  # a backend of the user's own has options too
     return Rule(
         f"{field} for rocksdb",
         f"spec.stateBackend.{field}",
-        "applies only to type rocksdb",
+        "applies only to type rocksdb" + (" or custom" if shared else ""),
         lambda view: (
-            view[f"spec.stateBackend.{field}"] is not None and view["spec.stateBackend.type"] == "hashmap"
+            view[f"spec.stateBackend.{field}"] is not None
+            and _backend(view) in (("hashmap",) if shared else ("hashmap", "custom"))
         ),
     )
 
@@ -26,13 +34,26 @@ def _foreign_options(view: View) -> list[str]:
     given = view.entries("spec.stateBackend.options")
     return (
         []
-        if view["spec.stateBackend.optionsFactory"]
+        if view["spec.stateBackend.optionsFactory"] or _backend(view) == "custom"
         else [name for name in given if name not in OPTION_KEYS]
     )
 
 
 BACKEND = (
-    not_in_this_version("spec.stateBackend.type", "custom", "custom state backends are"),
+    Rule(
+        "custom with a class",
+        "spec.stateBackend.class",
+        "type custom needs the class of your backend, as module:Class",
+        lambda view: view["spec.stateBackend.type"] == "custom" and view["spec.stateBackend.class"] is None,
+    ),
+    Rule(
+        "class for custom",
+        "spec.stateBackend.class",
+        "applies only to type custom",
+        lambda view: _backend(view) != "custom" and view["spec.stateBackend.class"] is not None,
+        shown("spec.stateBackend.class"),
+        beside="spec.stateBackend.type",
+    ),
     not_in_this_version("spec.stateBackend.type", "external", "external state backends are"),
     not_in_this_version("spec.stateBackend.changelog.enabled", True, "the changelog state backend is"),
     *(_only_rocksdb(field) for field in REFUSED_ON_HEAP),
@@ -46,10 +67,16 @@ BACKEND = (
         ),
     ),
     Rule(
+        "timers of a class",
+        "spec.stateBackend.timerService",
+        "with type custom, timers are where your backend keeps them; leave it out",
+        lambda view: view["spec.stateBackend.timerService"] is not None and _backend(view) == "custom",
+    ),
+    Rule(
         "known options",
         "spec.stateBackend.options",
         "an option is not one of Flink's configurable RocksDB keys (state.backend.rocksdb.…); keys of your own need an "
-        "optionsFactory",
+        "optionsFactory, or the class of a backend of your own",
         lambda view: bool(_foreign_options(view)),
         lambda view: ", ".join(_foreign_options(view)),
     ),

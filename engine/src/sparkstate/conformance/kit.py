@@ -29,6 +29,8 @@ from sparkstate.serde.types import Types
 MakeFactory = Callable[[Path], StoreFactory]
 """Makes the factory of one slot; the folder is its own."""
 
+_LONGEST: Final = 400
+"""Characters of a value in a message."""
 ALL_GROUPS: Final = KeyGroupRange(0, 127)
 FAR_FUTURE: Final = 2**63 - 1
 
@@ -75,10 +77,20 @@ class Kit:
         """An empty store of the hash map backend."""
         return self._make(HashMapStoreFactory(), 0, key_groups)
 
+    def stores(self, *ranges: KeyGroupRange) -> list[ShardStore]:
+        """Empty stores of one factory of the backend under test, one for each range of key groups."""
+        factory = self.make_factory(self.folder())
+        made: list[ShardStore] = []
+        self._open.append((factory, made))
+        for shard, key_groups in enumerate(ranges):
+            made.append(factory.create(shard, key_groups, self.folder()))
+        return made
+
     def _make(self, factory: StoreFactory, shard: int, key_groups: KeyGroupRange) -> ShardStore:
-        store = factory.create(shard, key_groups, self.folder())
-        self._open.append((factory, [store]))
-        return store
+        made: list[ShardStore] = []
+        self._open.append((factory, made))
+        made.append(factory.create(shard, key_groups, self.folder()))
+        return made[0]
 
     @contextmanager
     def snapshot(self, store: ShardStore, *, in_canonical: bool) -> Iterator[ShardSnapshot]:
@@ -104,13 +116,25 @@ class Kit:
             found[stream.name].write_bytes(b"".join(stream.chunks()))
         return found
 
+    def close_store(self, store: ShardStore) -> None:
+        """Close one store now; the kit does not close it again."""
+        for _, stores in self._open:
+            if any(each is store for each in stores):
+                stores[:] = [each for each in stores if each is not store]
+        store.close()
+
     def close(self) -> None:
-        """Close all stores and factories."""
+        """Close all stores and factories. Raises the first error of theirs, after all were tried."""
+        failures: list[Exception] = []
         for factory, stores in self._open:
-            for store in stores:
-                store.close()
-            factory.close()
+            for close in (*(store.close for store in stores), factory.close):
+                try:
+                    close()
+                except Exception as error:
+                    failures.append(error)
         self._open.clear()
+        if failures:
+            raise failures[0]
 
 
 def changes(
@@ -170,6 +194,30 @@ def content(store: ShardStore) -> dict[str, Any]:
         "timers": sorted(timers.due(FAR_FUTURE), key=repr),
         "other": other.get(90, OTHER_KEY) if 90 in store.key_groups else None,
     }
+
+
+def equal(found: Any, wanted: Any, what: str) -> None:
+    """Raise ``AssertionError`` unless both are equal, with the first part of a mapping that differs."""
+    if found == wanted:
+        return
+    if isinstance(found, dict) and isinstance(wanted, dict):
+        for key in [*wanted, *(key for key in found if key not in wanted)]:
+            if key not in found or key not in wanted or found[key] != wanted[key]:
+                equal(found.get(key, _NOTHING), wanted.get(key, _NOTHING), f"{what}, {key!r}")
+    raise AssertionError(f"{what}: expected {_shown(wanted)}, found {_shown(found)}")
+
+
+class _Missing:
+    def __repr__(self) -> str:
+        return "nothing"
+
+
+_NOTHING: Final = _Missing()
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 def table(store: ShardStore, spec: TableSpec) -> Any:

@@ -1,14 +1,8 @@
-"""The conformance kit: the checks that every shard store must pass, whatever it is made of.
-
-A backend is done when :func:`check_shard_store` passes. Each check is also a function of its own in
-``CHECKS``, so that a test suite can run and name them one by one.
-"""
+"""Chapter "state": what a store holds, reads, snapshots and restores, table by table."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -26,9 +20,7 @@ from sparkstate.backends.base import (
     TableSpec,
 )
 from sparkstate.backends.value_columns import ValueColumns
-from sparkstate.keygroups import KeyGroupRange
-from sparkstate.serde.types import Types
-from sparkstate.testing.conformance_kit import (
+from sparkstate.conformance.kit import (
     EVENT_TIMERS,
     FAR_FUTURE,
     KEYS,
@@ -38,18 +30,15 @@ from sparkstate.testing.conformance_kit import (
     TABLES,
     VALUES,
     Kit,
-    MakeFactory,
     changes,
     content,
     fill,
     table,
     timer,
 )
-
-
-def _equal(found: Any, wanted: Any, what: str) -> None:
-    if found != wanted:
-        raise AssertionError(f"{what}: expected {wanted!r}, found {found!r}")
+from sparkstate.conformance.kit import equal as _equal
+from sparkstate.keygroups import KeyGroupRange
+from sparkstate.serde.types import Types
 
 
 def check_missing_state_reads_as_empty(kit: Kit) -> None:
@@ -85,6 +74,11 @@ def check_commit_makes_all_kinds_of_changes(kit: Kit) -> None:
         KEYS,
     )
     _equal(table(store, VALUES).get_many([0, 5, 127], ["a", "b", "z"]), [None, -1, 5], "values")
+    _equal(
+        table(store, VALUES).get_many([127, 5, 0], ["z", "b", "a"]),
+        [5, -1, None],
+        "values as they were asked for",
+    )
     _equal(table(store, LISTS).get(0, "a"), ["x", "y", "a", "more"], "an appended list")
     _equal(table(store, LISTS).get(5, "b"), ["new"], "a replaced list")
     _equal(table(store, LISTS).get(127, "z"), [], "a cleared list")
@@ -344,24 +338,3 @@ def check_stats_grow_with_the_state(kit: Kit) -> None:
     stats = store.stats()
     if stats.rows <= 0 or stats.bytes <= 0:
         raise AssertionError(f"a store with state says {stats}")
-
-
-CHECKS: Final[Mapping[str, Callable[[Kit], None]]] = {
-    name.removeprefix("check_"): check for name, check in list(globals().items()) if name.startswith("check_")
-}
-"""All checks, by name."""
-
-
-def check_shard_store(make_factory: MakeFactory, directory: Path) -> None:
-    """Run every check against stores of the factories that ``make_factory`` makes; ``directory`` is empty.
-
-    Raises ``AssertionError`` with the first check that fails.
-    """
-    for number, (name, check) in enumerate(CHECKS.items()):
-        kit = Kit(make_factory, directory / f"{number:02d}")
-        try:
-            check(kit)
-        except AssertionError as error:
-            raise AssertionError(f"{name}: {error}") from error
-        finally:
-            kit.close()

@@ -1,0 +1,176 @@
+"""A whole shard store over an ``OrderedRows``: tables, atomic commits, canonical snapshots, restores and sizes."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from sparkstate import errors
+from sparkstate.backends import canonical
+from sparkstate.backends.base import (
+    CanonicalRow,
+    ShardSnapshot,
+    ShardStats,
+    SnapshotFile,
+    SnapshotStream,
+    StateKind,
+    TableChanges,
+    TableSpec,
+    TableStats,
+)
+from sparkstate.backends.custom import row_tables
+from sparkstate.backends.custom.factory import BackendFactory
+from sparkstate.backends.custom.ordered_rows import OrderedRows, RowsView
+from sparkstate.backends.custom.row_keys import RowKeys
+from sparkstate.keygroups import KeyGroupRange
+from sparkstate.serde import composite
+
+_MOST_TABLES: Final = 2**16 - 1
+_BATCH_ROWS: Final = 5_000
+"""Rows that a restore writes at a time."""
+_FEW_ROWS: Final = 10_000
+"""So many rows are counted anew at each question after a write. More are counted when half as many were written, so
+that the counting costs each write about the same, however large the state is."""
+
+
+class RowStore:
+    """A ``ShardStore``. Override ``prepare_snapshot`` and ``restore`` for a format of your own beside the canonical."""
+
+    def __init__(self, shard: int, key_groups: KeyGroupRange, rows: OrderedRows) -> None:
+        self.shard = shard
+        self.key_groups = key_groups
+        self.rows = rows
+        self._tables: dict[tuple[str, str], Any] = {}
+        self._positions = row_tables.Positions()
+        self._stats = ShardStats(0, 0, estimated=True)
+        self._written_since = 0
+
+    def table(self, spec: TableSpec) -> Any:
+        found = self._tables.get((spec.uid, spec.name))
+        if found is None:
+            number = len(self._tables)
+            if number >= _MOST_TABLES:
+                raise errors.StateError(
+                    f"state {spec.name!r} of operator {spec.uid!r} is one of more than {_MOST_TABLES} states in a "
+                    "shard; use fewer"
+                )
+            found = row_tables.make_table(spec, number, self.rows, self._positions)
+            self._tables[spec.uid, spec.name] = found
+        else:
+            canonical.check_same_table(found.spec, spec)
+        return found
+
+    def tables(self) -> Sequence[TableSpec]:
+        return [table.spec for table in self._tables.values()]
+
+    def commit(self, changes: Sequence[TableChanges], kgs: Mapping[Any, int]) -> None:
+        written: row_tables.Written = {}
+        for change in changes:
+            self.table(change.spec).collect(change, kgs, written)
+        self._write(written)
+
+    def _write(self, written: row_tables.Written) -> None:
+        if written:
+            self.rows.write(written)
+            self._written_since += len(written)
+
+    def prepare_snapshot(self, checkpoint_id: int, directory: Path, canonical: bool) -> ShardSnapshot:
+        keys = [table.keys for table in self._tables.values()]
+        return RowSnapshot(self.rows.view(), self.tables(), keys, directory)
+
+    def restore(self, files: Mapping[str, Path], fmt: str) -> None:
+        if fmt != canonical.FORMAT:
+            raise errors.RestoreBlocked(
+                f"shard {self.shard}: the snapshot has the format {fmt!r}; this backend restores "
+                f"{canonical.FORMAT!r} only. Take a savepoint with the backend that wrote it and restore from that"
+            )
+        for path in files.values():
+            self._load(canonical.CanonicalFile(path))
+
+    def _load(self, file: canonical.CanonicalFile) -> None:
+        targets = [self.table(spec) for spec in file.tables]
+        written: row_tables.Written = {}
+        for block in file.blocks(self.key_groups):
+            table = targets[block.table]
+            of_lists = table.spec.kind is StateKind.LIST
+            for row in block.rows:
+                found = CanonicalRow(block.table, *row)
+                written[table.keys.of_canonical(found)] = found.value
+                if of_lists:
+                    taken = composite.decode_long(found.sub) + 1
+                    self._positions.following = max(self._positions.following, taken)
+            if len(written) >= _BATCH_ROWS:
+                self._write(written)
+                written = {}
+        self._write(written)
+
+    def quiesce(self) -> None:
+        """Rows that do work in the background override this, and stop."""
+
+    def stats(self) -> ShardStats:
+        few = self._stats.rows < _FEW_ROWS
+        if self._written_since > (0 if few else self._stats.rows // 2):
+            self._written_since = 0
+            tables = [self._count(table) for table in self._tables.values()]
+            rows, size = sum(each.rows for each in tables), sum(each.bytes for each in tables)
+            self._stats = ShardStats(rows, size, estimated=True, tables=tables)
+        return self._stats
+
+    def _count(self, table: Any) -> TableStats:
+        rows = size = 0
+        for key, value in self.rows.scan(table.keys.first, table.keys.end):
+            rows += 1
+            size += len(key) + len(value)
+        return TableStats(table.spec, rows, size)
+
+    def close(self) -> None:
+        self.rows.close()
+
+
+class RowSnapshot:
+    """A ``ShardSnapshot`` of a view: one canonical file, made in another thread beside commits."""
+
+    format = canonical.FORMAT
+
+    def __init__(
+        self, view: RowsView, tables: Sequence[TableSpec], keys: Sequence[RowKeys], directory: Path
+    ) -> None:
+        self._view = view
+        self._tables = tables
+        self._keys = keys
+        self._path = directory / canonical.FORMAT
+
+    def files(self) -> Sequence[SnapshotFile]:
+        with self._path.open("wb") as file:
+            for data in self._chunks():
+                file.write(data)
+        return [SnapshotFile(canonical.FORMAT, self._path, self._path.stat().st_size, shared=False)]
+
+    def streams(self) -> Sequence[SnapshotStream]:
+        return [SnapshotStream(canonical.FORMAT, self._chunks)]
+
+    def _chunks(self) -> Generator[bytes, None, None]:
+        return canonical.stream(self._tables, self._canonical_rows())
+
+    def _canonical_rows(self) -> Iterator[CanonicalRow]:
+        for keys in self._keys:
+            for key, value in self._view.scan(keys.first, keys.end):
+                yield keys.canonical(key, value)
+
+    def release(self) -> None:
+        self._view.release()
+        self._path.unlink(missing_ok=True)
+
+
+class RowBackendFactory(BackendFactory):
+    """The shortest way to a backend: bring the ordered rows of a shard, and all else is done."""
+
+    @abc.abstractmethod
+    def open_rows(self, directory: Path) -> OrderedRows:
+        """The rows of a new shard, of which there are none. ``directory`` is empty, and its own."""
+
+    def create(self, shard: int, key_groups: KeyGroupRange, directory: Path) -> RowStore:
+        directory.mkdir(parents=True, exist_ok=True)
+        return RowStore(shard, key_groups, self.open_rows(directory))
