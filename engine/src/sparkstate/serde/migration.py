@@ -27,7 +27,7 @@ class Cast(msgspec.Struct, frozen=True, tag="cast"):
     to: Literal["digits", "float", "midnight"]
 
 
-class FieldPlan(msgspec.Struct, frozen=True):
+class FieldPlan(msgspec.Struct, frozen=True, omit_defaults=True):
     """Where a field of the new row comes from."""
 
     source: int

@@ -22,8 +22,8 @@ from sparkstate.serde import migration, types
 from sparkstate.serde.migration import Plan
 from sparkstate.serde.typeinfo import SCHEMA_ID, SCHEMA_PREFIX, TypeInformation
 
-LAST_ID: Final = 255
-"""A schema id is one byte."""
+LAST_ID: Final = 127
+"""A schema id is one byte. The upper half is left to marks that are no schema ids."""
 
 Bytes: TypeAlias = Callable[[bytes], bytes]
 
