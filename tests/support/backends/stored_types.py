@@ -94,24 +94,25 @@ def tables(version: str) -> dict[str, TableSpec]:
     return specs(item(), number())
 
 
-def fill(store: Any, version: str, key: Any, value: Any, number: Any) -> None:
-    """Put a value into every table under a key and under a window, and register a timer."""
+def changes(version: str, key: Any, value: Any, number: Any) -> list[TableChanges]:
+    """A value for every table under a key and under a window, and a timer."""
     spec = tables(version)
-    frozen = spec["row"].value_type.freeze(value)
-    folded = spec["folded"].value_type.freeze((1, [value]))
-    kg = {key: KEYS[key], WINDOW.key: KEYS[WINDOW.key]}
-    store.commit(
-        [
-            TableChanges(spec["number"], values={key: number}),
-            TableChanges(spec["row"], values={key: frozen, WINDOW: frozen}),
-            TableChanges(spec["list"], lists={key: ListChange(items=[frozen, frozen])}),
-            TableChanges(spec["map"], maps={key: MapChange(entries={"x": frozen, "null": None})}),
-            TableChanges(spec["reduced"], values={key: frozen}),
-            TableChanges(spec["folded"], values={key: folded}),
-            TableChanges(spec["timers"], timers={TIMER: True}),
-        ],
-        kg,
-    )
+    frozen = spec["row"].value_type.freeze(value)  # type: ignore[union-attr]
+    folded = spec["folded"].value_type.freeze((1, [value]))  # type: ignore[union-attr]
+    return [
+        TableChanges(spec["number"], values={key: number}),
+        TableChanges(spec["row"], values={key: frozen, WINDOW: frozen}),
+        TableChanges(spec["list"], lists={key: ListChange(items=[frozen, frozen])}),
+        TableChanges(spec["map"], maps={key: MapChange(entries={"x": frozen, "null": None})}),
+        TableChanges(spec["reduced"], values={key: frozen}),
+        TableChanges(spec["folded"], values={key: folded}),
+        TableChanges(spec["timers"], timers={TIMER: True}),
+    ]
+
+
+def fill(store: Any, version: str, key: Any, value: Any, number: Any) -> None:
+    """Commit :func:`changes`."""
+    store.commit(changes(version, key, value, number), KEYS)
 
 
 V1_VALUE = ("tea", datetime.date(2024, 2, 29), 5)

@@ -5,13 +5,19 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 from support.backends import stored_types
+from support.backends.evolving import shown
 from support.backends.life import BACKENDS
 
 from sparkstate import errors
-from sparkstate.backends import canonical
+from sparkstate.backends import canonical, loader, long_index, value_columns
+from sparkstate.backends.base import NamespacedCell, StateKind, TableChanges, TableSpec
 from sparkstate.backends.rocksdb import snapshots
+from sparkstate.backends.value_columns import ValueColumns
+from sparkstate.serde.types import Types
+from sparkstate.settings import MIB, StateBackendSettings
 
 FIXTURES = Path(__file__).parent / "fixtures"
 V1 = ("canonical-of-hashmap", "canonical-of-rocksdb", "rocksdb")
@@ -117,3 +123,75 @@ def test_damaged_plans_are_corrupt_data_and_never_a_wrong_value(made, backend, d
     store = next(made)
     with pytest.raises(errors.CorruptData):
         store.restore(*stored_types.files_of(copy))
+
+
+@pytest.mark.parametrize("backend", ["rocksdb"], indirect=True)
+def test_changes_beyond_memory_are_above_half_migrated_rows_and_become_some(backend, tmp_path):
+    """What is spilled has the type of now; the commit copies its bytes, and rows of before stay as they are."""
+    for name in ("factory", "store", "spill"):
+        (tmp_path / name).mkdir()
+    memory = StateBackendSettings(type=backend, managed_memory_bytes=8 * MIB)
+    factory = loader.create_store_factory(memory, tmp_path / "factory")
+    store = factory.create(0, stored_types.ALL, tmp_path / "store")
+    copy = shutil.copytree(FIXTURES / "state-v1" / "rocksdb", tmp_path / "rocksdb")
+    try:
+        store.restore(*stored_types.files_of(copy))
+        check(store, "v2", 7, "v1")
+        spill = factory.create_spill({0: store}, [0] * 16, tmp_path / "spill")
+        spill.add(stored_types.changes("v2", -1, *stored_types.AS["v2", "v2"]), stored_types.KEYS)
+        spec = stored_types.tables("v2")["row"]
+        assert spill.table(spec).get_many([15, 7], [-1, 7]) == [
+            stored_types.V2_VALUE,
+            stored_types.AS["v1", "v2"][0],
+        ]
+        spill.commit()
+        spill.close()
+        check(store, "v2", -1, "v2")
+        check(store, "v2", 7, "v1")
+        check(store, "v3", -1, "v2")
+        check(store, "v3", 7, "v1 by v2")
+    finally:
+        store.close()
+        factory.close()
+
+
+@pytest.mark.parametrize("now", ["LONG", "DOUBLE", "BIG_INT"])
+@pytest.mark.parametrize("in_canonical", [False, True], ids=["checkpoint", "savepoint"])
+def test_columns_of_numbers_are_read_and_written_in_the_new_type(made, backend, tmp_path, in_canonical, now):
+    """What functions on batches write goes to the stores as columns, by key and by key and namespace."""
+    keys, groups = np.array([5, -3, 9]), np.array([1, 2, 3], np.int32)
+    pairs = long_index.pairs(keys, np.array([1, 1, 2]))
+    there = np.array([True, True, False])
+
+    def spec(kind):
+        return TableSpec("op", "number", StateKind.VALUE, Types.LONG(), kind)
+
+    def columns(spec, keys, values):
+        written = ValueColumns(keys, groups, np.array(values), there)
+        return TableChanges(spec, **{"columns" if keys.dtype.names is None else "pairs": written})
+
+    store, before, declared = next(made), spec(Types.INT()), spec(getattr(Types, now)())
+    store.commit([columns(before, keys, np.array([2**31 - 1, -5, 0], np.int32))], {})
+    store.commit([columns(before, pairs, np.array([7, 8, 0], np.int32))], {})
+    scratch, target = tmp_path / "scratch", tmp_path / "kept" / ("canonical" if in_canonical else backend)
+    stored_types.keep(store, in_canonical or backend == "hashmap", scratch, target)
+    fmt = "rocksdb" if (backend, in_canonical) == ("rocksdb", False) else "canonical"
+    store = next(made)
+    store.restore({path.name: path for path in target.iterdir()}, fmt)
+    table = store.table(declared)
+    wanted = [[2**31 - 1, -5, None], [7, 8, None]]
+    for cells, found in zip(
+        (keys.tolist(), [NamespacedCell(*pair) for pair in pairs.tolist()]), wanted, strict=True
+    ):
+        assert shown(table.get_many(groups.tolist(), cells)) == shown(
+            [None if value is None else declared.value_type.normalize(value) for value in found]
+        )
+    if not declared.is_columnar:
+        return
+    for places, found in ((keys, wanted[0]), (pairs, wanted[1])):
+        values, present = table.get_columns(groups, places)
+        assert (values[:2].tolist(), present.tolist()) == (found[:2], there.tolist())
+        assert values.dtype == value_columns.dtype_of(declared.value_type)
+        store.commit([columns(declared, places, values + 1)], {})
+        values, present = table.get_columns(groups, places)
+        assert values[:2].tolist() == [number + 1 for number in found[:2]]
