@@ -6,13 +6,17 @@ import datetime
 import os
 import random
 
+import pyarrow as pa
 import pytest
 from support.backends import keeper
 from support.backends.evolving import shown
 from support.backends.life import BACKENDS, KEYS, Engine, Model, key_group
 
 from sparkstate import errors
+from sparkstate.batches.functions import KeyedBatchFunction
 from sparkstate.serde.types import Types
+from sparkstate.state.descriptors import ValueStateDescriptor
+from sparkstate.testing import KeyedProcessHarness
 
 KEY = KEYS["numbers"][1]
 PLACES = (None, "window", 7)
@@ -199,3 +203,45 @@ def test_on_rocksdb_a_migration_uploads_no_file_again(engines):
     engine.uploaded = 0
     engine.snapshot(False, Model())()
     assert engine.uploaded < whole / 4
+
+
+class Grouped(KeyedBatchFunction):
+    """A function on batches that counts in a row and in a number, and yields what was there."""
+
+    def __init__(self, kind, number):
+        self.kind, self.number = kind, number
+
+    def open(self, ctx):
+        self.row = ctx.get_state(ValueStateDescriptor("row", self.kind))
+        self.count = ctx.get_state(ValueStateDescriptor("count", self.number))
+
+    def process_batch(self, batch, keys, ctx):
+        rows, counts = self.row.get(keys).to_pylist(), self.count.get(keys).to_pylist()
+        yield pa.record_batch(
+            {"rows": [repr(row) for row in rows], "counts": [repr(count) for count in counts]}
+        )
+        names = self.kind.names
+        self.row.update(keys, pa.array([dict.fromkeys(names, 5)] * len(rows)))
+        self.count.update(keys, pa.array([7] * len(rows)))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_function_on_batches_reads_arrays_of_the_new_types(backend):
+    before, now = row("a", INT), row("b a", LONG, Types.DOUBLE(), defaults={"b": 1})
+
+    def harness(kind, number):
+        return KeyedProcessHarness(
+            Grouped(kind, number), key=lambda row: row.k, key_type=LONG, backend=backend
+        )
+
+    def push(job, *keys):
+        job.clear_output()
+        job.process_elements([({"k": key}, 0) for key in keys])
+        return [tuple(row) for row in job.output()]
+
+    with harness(before, INT) as first, harness(now, Types.DOUBLE()) as second:
+        assert push(first, 1, 2) == [("None", "None")] * 2
+        second.restore(first.snapshot())
+        old, fresh = ("{'b': 1, 'a': 5.0}", "7.0"), ("None", "None")
+        assert sorted(push(second, 1, 3)) == sorted([old, fresh])
+        assert sorted(push(second, 1, 2)) == sorted([("{'b': 5, 'a': 5.0}", "7.0"), old])

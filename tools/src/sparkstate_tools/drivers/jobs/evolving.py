@@ -90,7 +90,7 @@ class Evolving(totals.Totals):
 
     def open(self, ctx: Any) -> None:
         kinds = sum_type(self.version), row_type(self.version)
-        self.total = Sum(ctx.get_state(ValueStateDescriptor("total", kinds[0])), self.version)  # type: ignore[assignment]
+        self.total = Sum(ctx.get_state(ValueStateDescriptor("total", kinds[0])), self.version)
         try:
             if self.fatal:
                 os.unlink(self.fatal)
