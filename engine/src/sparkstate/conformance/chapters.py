@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Final, TypeAlias
 
 from sparkstate.conformance import (
+    evolution_checks,
     namespace_checks,
     random_checks,
     sharing_checks,
@@ -46,6 +47,7 @@ def _chapter(name: str, module: ModuleType) -> Chapter:
 CHAPTERS: Final = (
     _chapter("state", store_checks),
     _chapter("namespaces", namespace_checks),
+    _chapter("evolution", evolution_checks),
     _chapter("sharing", sharing_checks),
     _chapter("threads", thread_checks),
     _chapter("random", random_checks),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import itertools
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -26,6 +27,8 @@ from sparkstate.backends.custom.ordered_rows import OrderedRows, RowsView
 from sparkstate.backends.custom.row_keys import RowKeys
 from sparkstate.keygroups import KeyGroupRange
 from sparkstate.serde import composite
+from sparkstate.serde.evolution import Verdict
+from sparkstate.serde.migration import Migration
 
 _MOST_TABLES: Final = 2**16 - 1
 _BATCH_ROWS: Final = 5_000
@@ -58,9 +61,22 @@ class RowStore:
                 )
             found = row_tables.make_table(spec, number, self.rows, self._positions)
             self._tables[spec.uid, spec.name] = found
-        else:
-            canonical.check_same_table(found.spec, spec)
+        elif found.spec is not spec:
+            verdict = canonical.check_same_table(found.spec, spec)
+            if verdict.before != verdict.now:
+                self._migrate(found, verdict)
+                found = row_tables.make_table(spec, found.keys.number, self.rows, self._positions)
+                self._tables[spec.uid, spec.name] = found
+            found.spec = spec  # so that the next look is by identity
         return found
+
+    def _migrate(self, table: Any, verdict: Verdict) -> None:
+        """Write every value of a table in its new type, some at a time. No scan goes on beside a write."""
+        migrate = Migration(table.spec.value_type, () if verdict.plan is None else (verdict.plan,))
+        start = table.keys.first
+        while rows := list(itertools.islice(self.rows.scan(start, table.keys.end), _BATCH_ROWS)):
+            self._write({key: migrate(value) for key, value in rows})
+            start = rows[-1][0] + b"\0"
 
     def tables(self) -> Sequence[TableSpec]:
         return [table.spec for table in self._tables.values()]

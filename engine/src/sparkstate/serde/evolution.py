@@ -1,0 +1,160 @@
+"""Whether state that was stored with one type can be read with another, and how: the rules of schema evolution.
+
+Pure: two declarations in, a :class:`Verdict` out. ``compare`` is asked by stores when an operator declares its state,
+and by ``sparkstate check`` before an upgrade. ``type_changes`` has the rules for types, and
+``evolution_table`` shows them as a table.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from sparkstate.serde import type_changes, types
+from sparkstate.serde.migration import Plan
+from sparkstate.serde.typeinfo import TypeInformation
+
+
+class VerdictKind(enum.StrEnum):
+    """What becomes of stored state."""
+
+    AS_IS = "as it is"
+    """The stored bytes are read as they are."""
+    ON_READ = "migrated when read"
+    """A value is migrated each time it is read, until the job writes it anew. The start costs nothing."""
+    FULL_PASS = "after a full pass"
+    """The restore goes over all values of the state before the job begins."""
+    REFUSED = "refused"
+    """The job cannot take this state up, and does not start."""
+
+
+class Declaration(Protocol):
+    """Identity and types of one state: ``backends.base.TableSpec``, or :class:`StateTypes`."""
+
+    @property
+    def uid(self) -> str: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def key_type(self) -> TypeInformation | None: ...
+
+    @property
+    def value_type(self) -> TypeInformation | None: ...
+
+    @property
+    def user_key_type(self) -> TypeInformation | None: ...
+
+    @property
+    def namespace_type(self) -> TypeInformation | None: ...
+
+
+@dataclass(frozen=True)
+class StateTypes:
+    """A :class:`Declaration` of plain data."""
+
+    uid: str
+    name: str
+    kind: str
+    key_type: TypeInformation | None = None
+    value_type: TypeInformation | None = None
+    user_key_type: TypeInformation | None = None
+    namespace_type: TypeInformation | None = None
+
+    @classmethod
+    def parse(
+        cls,
+        uid: str,
+        name: str,
+        kind: str,
+        key_type: str = "",
+        value_type: str = "",
+        user_key_type: str = "",
+        namespace_type: str = "",
+    ) -> StateTypes:
+        """From stable descriptions, as ``handles.StateMeta`` has them; empty: none. Raises ``CorruptData`` for a
+        description that this version cannot read."""
+        given = (key_type, value_type, user_key_type, namespace_type)
+        return cls(uid, name, kind, *(types.parse(text) if text else None for text in given))
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The answer for one state."""
+
+    kind: VerdictKind
+    uid: str
+    state: str
+    part: str = ""
+    """Refused: the part that differs: ``kind``, ``key type``, ``value type``, ``user key type``, ``namespace type``."""
+    field: str = ""
+    """Refused for a part within the value: its path."""
+    before: str = ""
+    now: str = ""
+    """Refused: both types of ``field``, or of ``part`` where there is no field; else those of the whole value."""
+    remedy: str = ""
+    changes: tuple[str, ...] = ()
+    """What becomes of each changed field, in words."""
+    plan: Plan | None = None
+    """How stored values become values of the new type; None: they are so already, or are refused."""
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the state cannot be taken up."""
+        return self.kind is VerdictKind.REFUSED
+
+    @property
+    def message(self) -> str:
+        """The error of a refusal, otherwise a line about what happens."""
+        head = f"state {self.state!r} of operator {self.uid!r}: "
+        if not self.is_refused:
+            return head + "; ".join((self.kind.value, *self.changes))
+        where = f", at {self.field}," if self.field else ""
+        return (
+            f"{head}its {self.part}{where} was {self.before or 'none'} when it was stored and is now "
+            f"{self.now or 'none'}; {self.remedy}"
+        )
+
+
+AS_BEFORE: Final = "declare it as it was, or give the new state another name"
+
+
+def compare(stored: Declaration, declared: Declaration, *, reads_all: bool = False) -> Verdict:
+    """The verdict on state that was stored as ``stored`` and is declared as ``declared``.
+
+    ``reads_all``: the restore reads every value anyway (HashMap, and operator state on any backend), so a migration is
+    a full pass there; otherwise (RocksDB) values are migrated when they are read.
+    """
+    for part in ("kind", "key_type", "user_key_type", "namespace_type"):
+        before, now = getattr(stored, part), getattr(declared, part)
+        if before != now:
+            return _refused(declared, part.replace("_", " "), "", _shown(before), _shown(now), AS_BEFORE)
+    before, now = stored.value_type, declared.value_type
+    shown = {"before": _shown(before), "now": _shown(now)}
+    if before is None or now is None:
+        if before is now:
+            return Verdict(VerdictKind.AS_IS, declared.uid, declared.name)
+        return _refused(declared, "value type", "", remedy=AS_BEFORE, **shown)
+    try:
+        resolved = type_changes.resolve(before, now)
+    except type_changes.TypeRefusal as refusal:
+        return _refused(
+            declared, "value type", refusal.path, refusal.before, refusal.now, f"{refusal.remedy}{AS_BEFORE}"
+        )
+    kind = VerdictKind.FULL_PASS if reads_all else VerdictKind.ON_READ
+    if resolved.plan is None:
+        kind = VerdictKind.AS_IS
+    return Verdict(kind, declared.uid, declared.name, changes=resolved.changes, plan=resolved.plan, **shown)
+
+
+def _refused(declared: Declaration, part: str, path: str, before: str, now: str, remedy: str) -> Verdict:
+    return Verdict(VerdictKind.REFUSED, declared.uid, declared.name, part, path, before, now, remedy)
+
+
+def _shown(given: Any) -> str:
+    return given.describe() if isinstance(given, TypeInformation) else str(given or "")
