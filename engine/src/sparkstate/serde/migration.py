@@ -95,7 +95,8 @@ def _field_source(field: FieldPlan) -> Callable[[Sequence[Packed]], Packed]:
 class Migration:
     """Stored bytes of a type to stored bytes of another, by plans one after another; schema ids are 0 on both sides.
 
-    An empty value, which stands for null, stays empty.
+    An empty value, which stands for null, stays empty. A value with another schema id stays as it is, so that its type
+    refuses it when it is read.
     """
 
     def __init__(self, before: TypeInformation, plans: Sequence[Plan]) -> None:
@@ -105,7 +106,7 @@ class Migration:
 
     def __call__(self, data: bytes) -> bytes:
         """Raises ``CorruptData`` for bytes that are not of the type before."""
-        if not data:
+        if data[:1] != SCHEMA_PREFIX:
             return data
         try:
             packed = self._decode(data[1:])

@@ -76,7 +76,7 @@ class SchemaCodec:
         if number == self._id:
             return SCHEMA_PREFIX + stored[1:]
         migrate = self._migrations.get(number)
-        return stored if migrate is None else migrate(stored)
+        return stored if migrate is None else migrate(SCHEMA_PREFIX + stored[1:])
 
     def stamped(self, plain: bytes) -> bytes:
         """The inverse, for values that are written now."""
