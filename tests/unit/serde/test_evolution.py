@@ -185,6 +185,14 @@ def test_bytes_that_are_not_of_the_old_type_are_corrupt_data():
         migration.Migration(row("a", INT), [plan])(b"\x00\xa1x")
 
 
+def test_bytes_with_another_schema_id_are_not_taken_for_the_old_type():
+    before, now = Types.LIST(row("a", INT)), Types.LIST(row("a b", INT, INT))
+    stored = b"\x09" + before.freeze([(1,)])[1:]
+    migrate = migration.Migration(before, [type_changes.resolve(before, now).plan])
+    with pytest.raises(errors.UnknownFormat, match="schema id 09"):
+        now.thaw(now.decode(migrate(stored)))
+
+
 def test_rows_of_a_list_keep_their_class():
     found = migrated(Types.ROW([INT]), row("a", INT), (1,))
     assert isinstance(found, Row)

@@ -21,8 +21,7 @@ _NIL: Final = b"\xc0"
 
 
 class Cast(msgspec.Struct, frozen=True, tag="cast"):
-    """A single value in another form: whole number to ``digits``, whole number to ``float``, day to its ``midnight``
-    in microseconds."""
+    """A single value in another form: a whole number as ``digits`` or ``float``, a day as its ``midnight`` in µs."""
 
     to: Literal["digits", "float", "midnight"]
 
@@ -33,7 +32,7 @@ class FieldPlan(msgspec.Struct, frozen=True, omit_defaults=True):
     source: int
     """Its place in the old row; -1: the old row does not have it."""
     plan: Plan | None = None
-    """What becomes of its value, unless that is null; None: it stays."""
+    """The plan of its value, unless that is null; None: it stays."""
     default: bytes = _NIL
     """The packed value of a field that the old row does not have, as msgpack."""
 
@@ -96,7 +95,8 @@ def _field_source(field: FieldPlan) -> Callable[[Sequence[Packed]], Packed]:
 class Migration:
     """Stored bytes of a type to stored bytes of another, by plans one after another; schema ids are 0 on both sides.
 
-    An empty value, which stands for null, stays empty.
+    An empty value, which stands for null, stays empty. A value with another schema id stays as it is, so that its type
+    refuses it when it is read.
     """
 
     def __init__(self, before: TypeInformation, plans: Sequence[Plan]) -> None:
@@ -106,7 +106,7 @@ class Migration:
 
     def __call__(self, data: bytes) -> bytes:
         """Raises ``CorruptData`` for bytes that are not of the type before."""
-        if not data:
+        if data[:1] != SCHEMA_PREFIX:
             return data
         try:
             packed = self._decode(data[1:])

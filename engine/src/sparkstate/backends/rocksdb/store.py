@@ -222,7 +222,7 @@ class RocksDBShardStore:
     def _canonical_snapshot(self, database: Database, directory: Path) -> ShardSnapshot:
         sources: list[snapshots.TableSource] = []
         database.flush()  # the views would keep memtables in memory, beyond the budget
-        for spec in self._specs.values():
+        for spec in list(self._specs.values()):
             table = self._tables.get((spec.uid, spec.name))
             view = table.freeze() if isinstance(table, HeapTimerTable) else database.view(self._family(spec))
             sources.append(snapshots.TableSource(spec, view, self._schema_codec(spec)))

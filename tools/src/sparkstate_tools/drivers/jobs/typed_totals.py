@@ -1,7 +1,7 @@
 """``totals`` in three versions, whose states have other types each time and the same output.
 
-``params["version"]`` is 1, 2 or 3. ``params["fatal"]`` names a file: the slot that finds it deletes it and dies, when
-one state of an operator has been taken up and the next has not.
+``params["version"]`` is 1, 2 or 3. ``params["fatal"]`` names a file: the slot that finds it deletes it and dies,
+between the first state of an operator and the second.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def row_type(version: int) -> Any:
     return Types.ROW_NAMED(names, kinds, aliases=aliases)
 
 
-class Sum:
+class SumState:
     """The state of a sum, as the number that ``Totals`` wants."""
 
     def __init__(self, state: Any, version: int) -> None:
@@ -66,7 +66,7 @@ class Sum:
         self._state.update(forms[self._version])
 
 
-class Seen:
+class SeenState:
     """The state of rows that were seen, by their ids."""
 
     def __init__(self, state: Any, version: int) -> None:
@@ -82,7 +82,7 @@ class Seen:
         return iter(self._state.get())
 
 
-class Evolving(totals.Totals):
+class TypedTotals(totals.Totals):
     """Keeps the same in other types."""
 
     version = 1
@@ -90,14 +90,14 @@ class Evolving(totals.Totals):
 
     def open(self, ctx: Any) -> None:
         kinds = sum_type(self.version), row_type(self.version)
-        self.total = Sum(ctx.get_state(ValueStateDescriptor("total", kinds[0])), self.version)
+        self.total = SumState(ctx.get_state(ValueStateDescriptor("total", kinds[0])), self.version)
         try:
             if self.fatal:
                 os.unlink(self.fatal)
                 os.kill(os.getpid(), signal.SIGKILL)
         except FileNotFoundError:
             pass
-        self.seen = Seen(ctx.get_list_state(ListStateDescriptor("seen", kinds[1])), self.version)
+        self.seen = SeenState(ctx.get_list_state(ListStateDescriptor("seen", kinds[1])), self.version)
         self.timer = ctx.get_state(
             ValueStateDescriptor("timer", Types.LONG() if self.version < 3 else Types.BIG_INT())
         )
@@ -105,6 +105,6 @@ class Evolving(totals.Totals):
 
 def job(spark: Any, params: dict[str, str]) -> None:
     kind = type(
-        "Evolving", (Evolving,), {"version": int(params["version"]), "fatal": params.get("fatal", "")}
+        "TypedTotals", (TypedTotals,), {"version": int(params["version"]), "fatal": params.get("fatal", "")}
     )
     totals.declare(totals.source(spark, params), params, kind)
