@@ -11,6 +11,7 @@ import click
 
 from sparkstate import errors
 from sparkstate.cli import (
+    check,
     deleting,
     doctor,
     driver,
@@ -52,6 +53,7 @@ COMMANDS = (
     init.init,
     run.run,
     explain.explain,
+    check.check,
     jobs.status,
     jobs.checkpoints,
     jobs.savepoint,

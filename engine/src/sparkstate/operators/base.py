@@ -168,6 +168,9 @@ class Operator(Protocol[E]):
     def listens_to_checkpoints(self) -> bool:
         """Whether ``notify`` calls the user's code."""
 
+    def declared_operator_state(self) -> Sequence[StateImage]:
+        """The operator state that the function declared when it was opened, without a call of the user's code."""
+
     def snapshot_operator_state(self, checkpoint_id: int, timestamp_ms: int) -> Sequence[StateImage]:
         """The committed operator state, once the user's code has written its variables into it. Called between two
         epochs. Raises ``UserCodeError``; the operator goes on as before."""

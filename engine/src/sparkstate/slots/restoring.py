@@ -134,8 +134,9 @@ def state_metas(stores: Mapping[int, ShardStore]) -> list[StateMeta]:
     for store in stores.values():
         for spec in store.tables():
             specs.setdefault((spec.uid, spec.name), spec)
-    return [_meta(spec) for _, spec in sorted(specs.items())]
+    return [meta_of(spec) for _, spec in sorted(specs.items())]
 
 
-def _meta(spec: TableSpec) -> StateMeta:
+def meta_of(spec: TableSpec) -> StateMeta:
+    """A table as ``_metadata`` names it."""
     return StateMeta(**msgspec.structs.asdict(canonical.describe_table(spec)))

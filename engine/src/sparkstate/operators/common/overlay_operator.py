@@ -214,6 +214,10 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
     def listens_to_checkpoints(self) -> bool:
         return self._hooks.listens
 
+    def declared_operator_state(self) -> Sequence[StateImage]:
+        with self._lock:
+            return self._operator_states.images(is_first=True)
+
     def snapshot_operator_state(self, checkpoint_id: int, timestamp_ms: int) -> Sequence[StateImage]:
         with self._lock:
             return self._hooks.snapshot(checkpoint_id, timestamp_ms)
