@@ -29,6 +29,11 @@ from sparkstate.compatibility import report
     help="Folder of a savepoint or checkpoint, of a lineage, or a checkpoint storage.  [default: what the job's next "
     "start would restore]",
 )
+@click.option(
+    "--by-savepoint",
+    is_flag=True,
+    help="The state comes by a savepoint that the running job takes for the change, so that either backend reads it.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON.")
 @click.option(
     "--termination-log",
@@ -40,14 +45,15 @@ def check(
     manifest_path: Path,
     overrides: tuple[str, ...],
     url: str | None,
+    by_savepoint: bool,
     as_json: bool,
     termination_log: Path | None,
     form: str,
 ) -> None:
     """Tell what would become of each stored state if the job started with its present code.
 
-    Each state is taken up as it is, new, dropped, or refused, with its types before and now. Runs the job's function and the
-    open() of every function in it, in local Spark; reads no row, and writes nothing to the storage.
+    Each state is taken up as it is, new, dropped, or refused, with its types before and now. Runs the job's
+    function and the open() of every function in it, in local Spark; reads no row, and writes nothing to the storage.
 
     Exit code 0 if the job would take its state up, 3 if it would be refused.
 
@@ -60,7 +66,7 @@ def check(
     found: list[report.Report] = []
 
     def work() -> dict[str, Any]:
-        found.append(_checked(_settings(manifest_path, overrides), url))
+        found.append(_checked(_settings(manifest_path, overrides), url, by_savepoint))
         return found[0].document()
 
     if as_json:
@@ -80,12 +86,14 @@ def _settings(path: Path, overrides: tuple[str, ...]) -> settings.JobSettings:
     return manifest.resolve(loaded, cluster=cluster, in_cluster=cluster != targets.NO_CLUSTER).settings
 
 
-def _checked(job: settings.JobSettings, url: str | None) -> report.Report:
+def _checked(job: settings.JobSettings, url: str | None, by_savepoint: bool) -> report.Report:
     # Imported late: PySpark takes seconds, and a wrong manifest should not wait for it.
     from sparkstate.driver import checking
 
     with tempfile.TemporaryDirectory(prefix="sparkstate-check-") as folder, _job_prints_elsewhere():
-        return checking.check(replace(job, work_dir=folder), url, clocks.SystemClock())
+        return checking.check(
+            replace(job, work_dir=folder), url, clocks.SystemClock(), by_savepoint=by_savepoint
+        )
 
 
 @contextlib.contextmanager
@@ -108,7 +116,8 @@ def _show(told: report.Report) -> None:
         click.echo()
         header = ("OPERATOR", "STATE", "OUTCOME", "STORED", "DECLARED")
         output.table(
-            header, [(one.operator, one.state, one.outcome.value, one.stored, one.declared) for one in told.states]
+            header,
+            [(one.operator, one.state, one.outcome.value, one.stored, one.declared) for one in told.states],
         )
     for difference in told.differences:
         click.echo(f"\n{'refused' if difference.refused else 'note'}: {difference.message}")

@@ -35,7 +35,11 @@ class DeclaredOperator:
 
 
 def of_operators(
-    specs: Iterable[KeyedSpec], key_space: KeySpace, slots: int, parameters: Mapping[str, str], clock: clocks.Clock
+    specs: Iterable[KeyedSpec],
+    key_space: KeySpace,
+    slots: int,
+    parameters: Mapping[str, str],
+    clock: clocks.Clock,
 ) -> tuple[DeclaredOperator, ...]:
     """Open the function of each spec, note its states, and close it. ``slots`` may be at most the shards.
 

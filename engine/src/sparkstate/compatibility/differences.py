@@ -27,8 +27,12 @@ def _of_key_space(
     )
     for field, before, now in fixed:
         if now not in (None, before):
-            message = f"{field} is {now}; the stored state has {before}, which cannot change: leave the field out"
-            yield JobFinding(field=field, stored=str(before), declared=str(now), refused=True, message=message)
+            message = (
+                f"{field} is {now}; the stored state has {before}, which cannot change: leave the field out"
+            )
+            yield JobFinding(
+                field=field, stored=str(before), declared=str(now), refused=True, message=message
+            )
     try:
         stored.shards_of_slot(0, slots)
     except errors.SpecInvalid as error:

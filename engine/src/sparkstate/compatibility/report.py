@@ -118,4 +118,6 @@ class Report:
 
 def shortened(document: Mapping[str, Any]) -> dict[str, Any]:
     """The document for a pod's termination message: without the lists, which may be long."""
-    return {name: value for name, value in document.items() if name not in ("states", "differences", "notices")}
+    return {
+        name: value for name, value in document.items() if name not in ("states", "differences", "notices")
+    }

@@ -1,4 +1,4 @@
-"""``sparkstate check``: the job declares itself in a session of Spark, and its states are put beside those of a snapshot.
+"""``sparkstate check``: the job declares itself in a session of Spark; its states are put beside a snapshot's.
 
 No query starts, no row is read, and nothing is written to the storage. The code that runs is the job's own: its
 function ``job(spark, params)``, and ``open`` and ``close`` of every function that it declares.
@@ -17,6 +17,7 @@ import cloudpickle
 
 from sparkstate import clock as clocks
 from sparkstate import errors, java
+from sparkstate.backends import canonical
 from sparkstate.checkpoint.restore import RestoredSnapshot
 from sparkstate.compatibility import comparison, declaration, differences
 from sparkstate.compatibility.report import JobFinding, Report
@@ -29,16 +30,17 @@ from sparkstate.spark.jvm import Jvm
 from sparkstate.stored import restore_points
 
 
-def check(settings: JobSettings, url: str | None, clock: clocks.Clock) -> Report:
+def check(
+    settings: JobSettings, url: str | None, clock: clocks.Clock, *, by_savepoint: bool = False
+) -> Report:
     """Compare the job's code with the snapshot at ``url``; None: with what its next start would restore.
+    ``by_savepoint``: a savepoint of the same states comes in its place, which either backend can read.
 
-    ``settings.work_dir`` is for Spark's files. Raises what a driver's start raises: ``RestoreBlocked``, ``SpecInvalid``,
-    ``DeclarationError``, ``UserCodeError``, ``StorageError``.
+    ``settings.work_dir`` is for Spark's files. Raises what a driver's start raises: ``RestoreBlocked``,
+    ``SpecInvalid``, ``DeclarationError``, ``UserCodeError``, ``StorageError``.
     """
     restored = (
-        restore_points.of_job(settings, clock)
-        if url is None
-        else restore_points.at(url, settings, clock)
+        restore_points.of_job(settings, clock) if url is None else restore_points.at(url, settings, clock)
     )
     with _declared(replace(settings, deployment="local", pod=None)) as declared:
         preparing.check_sinks(settings, declared)
@@ -47,7 +49,7 @@ def check(settings: JobSettings, url: str | None, clock: clocks.Clock) -> Report
         specs = _copied(planning.operator_specs(declared))
         slots = min(chosen.slots, key_space.shards)
         found = declaration.of_operators(specs, key_space, slots, settings.entry.params, clock)
-    return _report(chosen, restored, found, refused)
+    return _report(chosen, restored, found, refused, by_savepoint)
 
 
 @contextlib.contextmanager
@@ -96,11 +98,13 @@ def _report(
     restored: RestoredSnapshot,
     declared: tuple[declaration.DeclaredOperator, ...],
     refused: tuple[JobFinding, ...],
+    by_savepoint: bool,
 ) -> Report:
     metadata = restored.metadata
     found = refused
     if metadata is not None:
-        found += differences.of_backend({shard.format for shard in metadata.shards}, metadata.backend, settings.backend.type)
+        formats = {canonical.FORMAT} if by_savepoint else {shard.format for shard in metadata.shards}
+        found += differences.of_backend(formats, metadata.backend, settings.backend.type)
         found += differences.of_slots(metadata.slots, settings.slots)
     return Report(
         job=str(JobName.of(settings)),

@@ -66,7 +66,9 @@ def at(url: str, job: settings.JobSettings, clock: clocks.Clock) -> RestoredSnap
 def _lineage_in(storage: ObjectStore, url: str, name: lineage.JobName) -> ObjectStore:
     found = lineage.find(storage, name)
     if found is None:
-        raise _nothing_at(url, f"it holds neither {layout.METADATA}, nor a log, nor state of a job named {name}")
+        raise _nothing_at(
+            url, f"it holds neither {layout.METADATA}, nor a log, nor state of a job named {name}"
+        )
     return PrefixedStore(storage, found.id)
 
 
