@@ -39,7 +39,18 @@ class TupleType(TypeInformation):
 
 
 class RowType(TypeInformation):
-    """ROW and ROW_NAMED: fields may be null. A value is a ``Row``; tuples, lists and dicts by name are taken too."""
+    """ROW and ROW_NAMED: fields may be null. A value is a ``Row``; tuples, lists and dicts by name are taken too.
+
+    ``aliases``, ``defaults`` and ``dropped`` say how a row that was stored with other fields becomes one of these
+    (``evolution``). They are no part of the type.
+    """
+
+    aliases: Mapping[str, tuple[str, ...]] = {}
+    """Earlier names of a field."""
+    defaults: Mapping[str, Any] = {}
+    """Values of fields that the stored row does not have, normalised."""
+    dropped: tuple[str, ...] = ()
+    """Earlier fields that are gone on purpose."""
 
     def __init__(self, fields: Sequence[TypeInformation], names: Sequence[str] | None = None) -> None:
         if names is not None and (len(names) != len(fields) or len(set(names)) != len(names)):
@@ -51,6 +62,39 @@ class RowType(TypeInformation):
         self.is_immutable = all(field.is_immutable for field in self.fields)
         self.wire = tuple[tuple(field.wire | None for field in self.fields)] if self.fields else tuple[()]  # type: ignore[misc]
         self._make: Any = row.row_class(self.names) if self.names is not None else row.Row
+
+    def evolving(
+        self,
+        aliases: Mapping[str, str | Sequence[str]],
+        defaults: Mapping[str, Any],
+        dropped: Sequence[str],
+    ) -> RowType:
+        """This type with what ``Types.ROW_NAMED`` says of earlier fields. Raises ``StateError`` for contradictions."""
+        names = self.names or ()
+        given = {name: (old,) if isinstance(old, str) else tuple(old) for name, old in dict(aliases).items()}
+        old_names = [old for each in given.values() for old in each]
+        dropped = (dropped,) if isinstance(dropped, str) else tuple(dropped)
+        for what, said, wrong in (
+            ("aliases", given, [name for name in given if name not in names]),
+            ("defaults", defaults, [name for name in defaults if name not in names]),
+        ):
+            if wrong:
+                raise errors.StateError(
+                    f"{what}={said!r}: the row has no field {wrong[0]!r}; its fields are {list(names)}"
+                )
+        for old in (*old_names, *dropped):
+            if old in names or [*old_names, *dropped].count(old) > 1:
+                raise errors.StateError(
+                    f"the earlier field {old!r} is named twice: a name can be a field of the row, an alias of one "
+                    "field, or dropped"
+                )
+        made = RowType(self.fields, self.names)
+        made.aliases, made.dropped = given, dropped
+        made.defaults = {
+            name: None if value is None else self.fields[names.index(name)].normalize(value)
+            for name, value in dict(defaults).items()
+        }
+        return made
 
     def describe(self) -> str:
         parts = [field.describe() for field in self.fields]

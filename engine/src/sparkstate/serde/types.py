@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 from sparkstate import errors
 from sparkstate.serde import containers, scalars
@@ -107,9 +107,25 @@ class Types:
         return containers.RowType(field_types)
 
     @staticmethod
-    def ROW_NAMED(field_names: Sequence[str], field_types: Sequence[TypeInformation]) -> TypeInformation:
-        """``Row`` of these fields, by name."""
-        return containers.RowType(field_types, field_names)
+    def ROW_NAMED(
+        field_names: Sequence[str],
+        field_types: Sequence[TypeInformation],
+        *,
+        aliases: Mapping[str, str | Sequence[str]] | None = None,
+        defaults: Mapping[str, Any] | None = None,
+        dropped: Sequence[str] = (),
+    ) -> TypeInformation:
+        """``Row`` of these fields, by name.
+
+        The rest is for rows that were stored with other fields (docs/schema-evolution.md). ``aliases``: earlier names
+        of a field, ``{"total": "amount"}`` or ``{"total": ["amount", "sum"]}``. ``defaults``: the values of fields that
+        stored rows do not have; without one, it is null. ``dropped``: earlier fields that are gone. It is needed only
+        where other fields are new, so that a renamed field is not taken for a dropped and a new one.
+        """
+        made = containers.RowType(field_types, field_names)
+        if aliases or defaults or dropped:
+            return made.evolving(aliases or {}, defaults or {}, dropped)
+        return made
 
     @staticmethod
     def LIST(element_type_info: TypeInformation) -> TypeInformation:
