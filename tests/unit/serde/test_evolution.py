@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from sparkstate import errors
-from sparkstate.serde import evolution, evolution_table, migration
+from sparkstate.serde import evolution_table, migration, type_changes
 from sparkstate.serde.evolution import StateTypes, VerdictKind, compare
 from sparkstate.serde.row import Row
 from sparkstate.serde.types import Types, parse
@@ -179,7 +179,7 @@ def test_earlier_fields_are_no_part_of_the_type():
 
 
 def test_bytes_that_are_not_of_the_old_type_are_corrupt_data():
-    plan = evolution.resolve(row("a", INT), row("a b", INT, INT)).plan
+    plan = type_changes.resolve(row("a", INT), row("a b", INT, INT)).plan
     with pytest.raises(errors.CorruptData, match='not of type ROW<"a":INT>'):
         migration.Migration(row("a", INT), [plan])(b"\x00\xa1x")
 

@@ -32,7 +32,8 @@ from sparkstate import errors
 from sparkstate.backends import base
 from sparkstate.backends.base import CanonicalRow, StateKind, TableSpec
 from sparkstate.keygroups import KeyGroupRange
-from sparkstate.serde import composite, types
+from sparkstate.serde import composite, evolution, types
+from sparkstate.serde.evolution import Verdict
 
 FORMAT: Final = "canonical"
 """Name of the format, and of the file."""
@@ -90,17 +91,13 @@ def parse_table(header: TableHeader) -> TableSpec:
     )
 
 
-def check_same_table(stored: TableSpec, declared: TableSpec) -> None:
-    """Raise ``StateMigrationError`` unless both specs have the same kind and types."""
-    before, now = describe_table(stored), describe_table(declared)
-    for field in ("kind", "key_type", "value_type", "user_key_type"):
-        if getattr(before, field) != getattr(now, field):
-            raise errors.StateMigrationError(
-                f"state {now.name!r} of operator {now.uid!r}: its {field.replace('_', ' ')} was "
-                f"{getattr(before, field) or 'none'} when it was stored and is now "
-                f"{getattr(now, field) or 'none'}; "
-                "declare it as it was, or give the new state another name"
-            )
+def check_same_table(stored: TableSpec, declared: TableSpec) -> Verdict:
+    """What becomes of the values of ``stored`` now that it is ``declared``. Raises ``StateMigrationError`` unless they
+    can be read (docs/schema-evolution.md)."""
+    verdict = evolution.compare(stored, declared)
+    if verdict.is_refused:
+        raise errors.StateMigrationError(verdict.message)
+    return verdict
 
 
 class TableCodec:

@@ -110,10 +110,10 @@ class Migration:
             return data
         try:
             packed = self._decode(data[1:])
-        except (msgspec.DecodeError, ValueError, TypeError) as error:
+            for convert in self._converters:
+                packed = convert(packed)
+        except (msgspec.DecodeError, ValueError, TypeError, LookupError) as error:
             raise errors.CorruptData(
                 f"a stored value is not of type {self._before.describe()}: {error}"
             ) from error
-        for convert in self._converters:
-            packed = convert(packed)
         return SCHEMA_PREFIX + pack_bytes(packed)

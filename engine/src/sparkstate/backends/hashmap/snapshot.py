@@ -53,8 +53,8 @@ class HashMapSnapshot:
         return [SnapshotStream(canonical.FORMAT, self._chunks)]
 
     def _chunks(self) -> Generator[bytes, None, None]:
-        rows = (row for number, table in enumerate(self._frozen) for row in _rows(number, table))
-        return canonical.stream([table.spec for table in self._frozen], rows)
+        found = (row for number, table in enumerate(self._frozen) for row in rows(number, table))
+        return canonical.stream([table.spec for table in self._frozen], found)
 
     def release(self) -> None:
         """Let the tables fold their layers, and delete the file."""
@@ -63,7 +63,8 @@ class HashMapSnapshot:
         self._path.unlink(missing_ok=True)
 
 
-def _rows(number: int, table: FrozenTable) -> Iterator[CanonicalRow | canonical.RowBlock]:
+def rows(number: int, table: FrozenTable) -> Iterator[CanonicalRow | canonical.RowBlock]:
+    """All rows of a table, as those of table ``number``, in their order in the file."""
     if table.spec.kind in TIMERS:
         yield from heap_timers.rows(table.view, table.spec, number)
         return
@@ -97,9 +98,9 @@ def _rows_of_cells(
         by_group[table.key_groups[base.key_of(cell)]].append(cell)
     for key_group in sorted(by_group):
         # Sorted, so that equal state gives equal files. One key group at a time bounds the memory that this takes.
-        rows = [
+        found = [
             row
             for cell in by_group[key_group]
             for row in tables.rows_of_cell(codec, number, key_group, cell, cells[cell])
         ]
-        yield from sorted(rows)
+        yield from sorted(found)

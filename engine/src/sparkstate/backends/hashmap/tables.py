@@ -7,7 +7,7 @@ table hands out. The lists and dicts of list and map states are the exception: r
 from __future__ import annotations
 
 import abc
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from sparkstate.backends import base, heap_timers
@@ -48,6 +48,16 @@ class _Cells(abc.ABC):
 
     def freeze(self) -> View:
         return self.cells.freeze()
+
+    def migrate(self, spec: TableSpec, convert: Callable[[Any], Any]) -> None:
+        """Put every value through ``convert``; the table is that of ``spec`` from then on."""
+        for cell, stored in self.cells.items():
+            self.cells.set(cell, self._converted(stored, convert))
+        self.spec = spec
+
+    def _converted(self, stored: Any, convert: Callable[[Any], Any]) -> Any:
+        """All values of one cell."""
+        return convert(stored)
 
     def live_keys(self) -> Iterator[Any]:
         """The keys of all cells."""
@@ -93,6 +103,9 @@ class HashMapListTable(_Cells):
         items = self.cells.get(cell)
         return [] if items is ABSENT else list(items)
 
+    def _converted(self, stored: Any, convert: Callable[[Any], Any]) -> Any:
+        return [convert(item) for item in stored]
+
     def apply(self, changes: TableChanges, kgs: Mapping[Any, int]) -> int:
         self.cells.fold()
         deletions = 0
@@ -130,6 +143,9 @@ class HashMapMapTable(_Cells):
     def items(self, kg: int, cell: Cell) -> dict[Any, Any]:
         entries = self.cells.get(cell)
         return {} if entries is ABSENT else dict(entries)
+
+    def _converted(self, stored: Any, convert: Callable[[Any], Any]) -> Any:
+        return {user_key: convert(value) for user_key, value in stored.items()}
 
     def apply(self, changes: TableChanges, kgs: Mapping[Any, int]) -> int:
         self.cells.fold()

@@ -8,6 +8,7 @@ import re
 import shutil
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -16,14 +17,27 @@ from sparkstate.backends import canonical, heap_timers
 from sparkstate.backends.base import CanonicalRow, SnapshotFile, SnapshotStream, StateKind, TableSpec
 from sparkstate.backends.layered_dict import View
 from sparkstate.backends.rocksdb import layout
+from sparkstate.backends.rocksdb.schemas import SchemaCodec, Schemas
 from sparkstate.serde import composite
 
 Source = Iterator[tuple[bytes, bytes]] | View
 """Of one table: its rows in RocksDB, or its timers on the heap."""
+
+
+class TableSource(NamedTuple):
+    """One table of a canonical snapshot."""
+
+    spec: TableSpec
+    view: Source
+    schemas: SchemaCodec | None = None
+    """Where rows of several types lie in the table: the snapshot has them all in the table's own type."""
+
+
 NATIVE = "rocksdb"
 META = "sparkstate.json"
-VERSION = 1
-"""Of the file ``META``."""
+VERSION = 2
+"""Of the file ``META``. It is 2 only where rows of several types lie in one table: an older sparkstate would read them
+wrong, or not at all."""
 TIMER_KINDS = (StateKind.EVENT_TIMERS, StateKind.PROCESSING_TIMERS)
 _NUMBERED = re.compile(r"(?:MANIFEST-|OPTIONS-)?(\d+)(?:\.\w+)?$")
 # Options come from the job, not from the snapshot; logs are empty, because nothing is logged.
@@ -49,10 +63,12 @@ class StoreMeta(msgspec.Struct, frozen=True, kw_only=True):
     A file rather than a column family: it changes at every commit, and would cost one more SST file per snapshot.
     """
 
-    version: int = VERSION
+    version: int = 1
     tables: list[canonical.TableHeader] = []
     next_position: int = 0
     identities: list[Identity] = []
+    schemas: list[Schemas] = []
+    """Of tables whose type has changed so that their rows are migrated when read (version 2)."""
 
 
 def read_meta(path: Path) -> StoreMeta:
@@ -124,12 +140,11 @@ class CanonicalSnapshot:
     def __init__(
         self,
         directory: Path,
-        tables: Sequence[TableSpec],
-        sources: Sequence[Source],
+        sources: Sequence[TableSource],
         release: Callable[[], None],
     ) -> None:
         self._path = directory / canonical.FORMAT
-        self._tables = tuple(tables)
+        self._tables = [source.spec for source in sources]
         self._sources = list(sources)
         self._release = release
 
@@ -148,11 +163,14 @@ class CanonicalSnapshot:
         return canonical.stream(self._tables, self._rows())
 
     def _rows(self) -> Iterator[CanonicalRow]:
-        for number, (spec, source) in enumerate(zip(self._tables, self._sources, strict=True)):
-            if isinstance(source, View):
-                yield from heap_timers.rows(source, spec, number)
+        for number, (spec, view, schemas) in enumerate(self._sources):
+            if isinstance(view, View):
+                yield from heap_timers.rows(view, spec, number)
+            elif schemas is None:
+                yield from rows(number, spec, view)
             else:
-                yield from rows(number, spec, source)
+                for row in rows(number, spec, view):
+                    yield row._replace(value=schemas.plain(row.value))
 
     def release(self) -> None:
         self._sources = []

@@ -8,6 +8,7 @@ from sparkstate.backends.base import StateKind, TableSpec
 from sparkstate.backends.heap_timers import HeapTimerTable
 from sparkstate.backends.rocksdb import layout
 from sparkstate.backends.rocksdb.family import Family, FamilyWrites
+from sparkstate.backends.rocksdb.schemas import SchemaCodec
 from sparkstate.backends.rocksdb.snapshots import TIMER_KINDS
 from sparkstate.backends.rocksdb.store import RocksDBShardStore
 from sparkstate.serde import composite
@@ -35,16 +36,20 @@ def copy_rows(
     key_group_at = _TIME_BYTES if spec.kind in TIMER_KINDS else 0
     is_list = spec.kind is StateKind.LIST
     pending: dict[int, FamilyWrites] = {}
+    schemas: dict[int, SchemaCodec | None] = {}
     count = size = 0
     for row, data in family.iterate(b""):
         shard = shard_of[composite.decode_key_group(row[key_group_at : key_group_at + 2])]
         writes = pending.get(shard)
         if writes is None:
-            writes = pending[shard] = FamilyWrites(stores[shard].table(spec).family)
+            table = stores[shard].table(spec)
+            writes = pending[shard] = FamilyWrites(table.family)
+            schemas[shard] = getattr(table, "schemas", None)
         meaning = data[:1]
         if meaning == STANDS:
             writes.keys.append(_moved(row, positions[shard]) if is_list else row)
-            writes.values.append(data[1:])
+            codec = schemas[shard]
+            writes.values.append(data[1:] if codec is None else codec.stamped(data[1:]))
         elif meaning == GONE:
             writes.deletes.append(row)
         else:

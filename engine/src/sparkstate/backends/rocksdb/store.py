@@ -16,10 +16,11 @@ from sparkstate.backends import canonical
 from sparkstate.backends.base import ShardSnapshot, ShardStats, TableChanges, TableSpec, TableStats
 from sparkstate.backends.heap_timers import HeapTimerTable
 from sparkstate.backends.layered_dict import View
-from sparkstate.backends.rocksdb import failures, heap, layout, restoring, snapshots, tables
+from sparkstate.backends.rocksdb import failures, heap, layout, restoring, schemas, snapshots, tables
 from sparkstate.backends.rocksdb.database import Database, NewOptions
 from sparkstate.backends.rocksdb.family import Family, FamilyWrites
 from sparkstate.backends.rocksdb.reading import Reads
+from sparkstate.backends.rocksdb.schemas import SchemaCodec, Schemas
 from sparkstate.backends.rocksdb.timers import RocksTimerTable
 from sparkstate.clock import Clock
 from sparkstate.keygroups import KeyGroupRange
@@ -80,6 +81,8 @@ class RocksDBShardStore:
         self._positions = tables.PositionCounter()
         self._specs: dict[tuple[str, str], TableSpec] = {}
         self._tables: dict[tuple[str, str], Any] = {}
+        self._schemas: dict[tuple[str, str], Schemas] = {}
+        """Of tables that have rows of several types."""
 
     # ---- tables
 
@@ -90,7 +93,11 @@ class RocksDBShardStore:
         if found is not None and stored is spec:
             return found
         if stored is not None:
-            canonical.check_same_table(stored, spec)
+            verdict = canonical.check_same_table(stored, spec)
+            if verdict.plan is not None:
+                self._schemas[name] = schemas.taken_up(self._schemas.get(name), stored, verdict.plan)
+            if verdict.before != verdict.now:
+                found = None  # it reads and writes another type
         self._specs[name] = spec
         if found is None:
             found = self._tables[name] = self._make_table(spec)
@@ -103,7 +110,12 @@ class RocksDBShardStore:
             return RocksTimerTable(
                 spec, self._family(spec), self._options.row_limit, self._options.timer_cache_size
             )
-        return tables.make_table(spec, self._family(spec), self._options.row_limit, self._positions)
+        family, codec = self._family(spec), self._schema_codec(spec)
+        return tables.make_table(spec, family, self._options.row_limit, self._positions, codec)
+
+    def _schema_codec(self, spec: TableSpec) -> SchemaCodec | None:
+        found = self._schemas.get((spec.uid, spec.name))
+        return None if found is None else SchemaCodec(found)
 
     def tables(self) -> Sequence[TableSpec]:
         return tuple(self._specs.values())
@@ -189,9 +201,11 @@ class RocksDBShardStore:
 
     def _meta(self) -> snapshots.StoreMeta:
         return snapshots.StoreMeta(
+            version=snapshots.VERSION if self._schemas else 1,
             tables=[canonical.describe_table(spec) for spec in self._specs.values()],
             next_position=self._positions.following,
             identities=list(self._identities),
+            schemas=list(self._schemas.values()),
         )
 
     def _heap_tables(self) -> list[tuple[TableSpec, HeapTimerTable]]:
@@ -206,24 +220,22 @@ class RocksDBShardStore:
         ]
 
     def _canonical_snapshot(self, database: Database, directory: Path) -> ShardSnapshot:
-        specs = list(self._specs.values())
-        views: list[snapshots.Source] = []
+        sources: list[snapshots.TableSource] = []
         database.flush()  # the views would keep memtables in memory, beyond the budget
-        for spec in specs:
+        for spec in self._specs.values():
             table = self._tables.get((spec.uid, spec.name))
-            views.append(
-                table.freeze() if isinstance(table, HeapTimerTable) else database.view(self._family(spec))
-            )
+            view = table.freeze() if isinstance(table, HeapTimerTable) else database.view(self._family(spec))
+            sources.append(snapshots.TableSource(spec, view, self._schema_codec(spec)))
 
         def release() -> None:
-            while views:
-                view = views.pop()
+            while sources:
+                view = sources.pop().view
                 if isinstance(view, View):
                     view.release()
                 else:
                     database.release(view)
 
-        return snapshots.CanonicalSnapshot(directory, specs, views, release)
+        return snapshots.CanonicalSnapshot(directory, sources, release)
 
     # ---- restore
 
@@ -263,6 +275,7 @@ class RocksDBShardStore:
         for header in meta.tables:
             spec = canonical.parse_table(header)
             self._specs[spec.uid, spec.name] = spec
+        self._schemas = {(each.uid, each.name): each for each in meta.schemas}
         if heap.FILE in files:
             self._restore_rows(files[heap.FILE])
         if self._options.heap_timers:

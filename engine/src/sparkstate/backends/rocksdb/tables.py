@@ -12,6 +12,7 @@ from sparkstate.backends import base, column_codec, value_columns
 from sparkstate.backends.base import DELETED, Cell, StateKind, TableChanges, TableSpec
 from sparkstate.backends.rocksdb import layout
 from sparkstate.backends.rocksdb.family import Family, FamilyWrites
+from sparkstate.backends.rocksdb.schemas import SchemaCodec
 from sparkstate.backends.value_columns import Flags, KeyGroups, Values
 from sparkstate.serde import composite
 from sparkstate.serde.typeinfo import TypeInformation
@@ -33,7 +34,9 @@ class PositionCounter:
 class RocksTable(abc.ABC):
     """The common half of the three kinds."""
 
-    def __init__(self, spec: TableSpec, family: Family, row_limit: int) -> None:
+    def __init__(
+        self, spec: TableSpec, family: Family, row_limit: int, schemas: SchemaCodec | None = None
+    ) -> None:
         if spec.value_type is None:
             raise AssertionError(
                 f"the table {spec.uid}/{spec.name} has no value type. This is a bug, please report"
@@ -46,6 +49,16 @@ class RocksTable(abc.ABC):
         self._value_type: TypeInformation = spec.value_type
         self._encode: Callable[[Any], bytes] = spec.value_type.encode
         self._decode: Callable[[bytes], Any] = spec.value_type.decode
+        self.schemas = schemas
+        """None as long as the type of the state has never changed."""
+        if schemas is not None:
+            self._migrate_with(schemas)
+
+    def _migrate_with(self, schemas: SchemaCodec) -> None:
+        encode, decode = self._encode, self._decode
+        plain, stamped = schemas.plain, schemas.stamped
+        self._encode = lambda stored: stamped(encode(stored))
+        self._decode = lambda data: decode(plain(data))
 
     @abc.abstractmethod
     def writes(self, changes: TableChanges, kgs: Mapping[Any, int]) -> FamilyWrites:
@@ -58,8 +71,10 @@ class RocksTable(abc.ABC):
 class RocksValueTable(RocksTable):
     """VALUE, REDUCING and AGGREGATING: one row per cell."""
 
-    def __init__(self, spec: TableSpec, family: Family, row_limit: int) -> None:
-        super().__init__(spec, family, row_limit)
+    def __init__(
+        self, spec: TableSpec, family: Family, row_limit: int, schemas: SchemaCodec | None = None
+    ) -> None:
+        super().__init__(spec, family, row_limit, schemas)
         self._dtype = value_columns.dtype_of(spec.value_type)
 
     def get(self, kg: int, cell: Cell) -> Any:
@@ -87,9 +102,10 @@ class RocksValueTable(RocksTable):
         found = self.family.get_many(layout.long_rows(key_groups[order], keys[order]))
         present = np.fromiter((data is not None for data in found), np.bool_, len(found))
         values = np.zeros(len(found), self._dtype)
-        values[present] = column_codec.decode_all(
-            [data for data in found if data is not None], self._value_type, self._dtype
-        )
+        stored = [data for data in found if data is not None]
+        if self.schemas is not None:
+            stored = [self.schemas.plain(data) for data in stored]
+        values[present] = column_codec.decode_all(stored, self._value_type, self._dtype)
         back = np.empty(len(order), np.int64)
         back[order] = np.arange(len(order))
         return values[back], present[back]
@@ -103,7 +119,8 @@ class RocksValueTable(RocksTable):
             writes.deletes += layout.long_rows(gone.key_groups, gone.keys)
             writes.keys += layout.long_rows(kept.key_groups, kept.keys)
             # A row of numbers is too short for RocksDB's limit to matter.
-            writes.values += column_codec.encode(kept.values)
+            encoded = column_codec.encode(kept.values)
+            writes.values += encoded if self.schemas is None else map(self.schemas.stamped, encoded)
         return writes
 
     def _single_writes(self, changes: TableChanges, kgs: Mapping[Any, int]) -> FamilyWrites:
@@ -125,8 +142,15 @@ class RocksValueTable(RocksTable):
 class RocksListTable(RocksTable):
     """LIST: one row per element, so that appending reads nothing and no row grows with the list."""
 
-    def __init__(self, spec: TableSpec, family: Family, row_limit: int, positions: PositionCounter) -> None:
-        super().__init__(spec, family, row_limit)
+    def __init__(
+        self,
+        spec: TableSpec,
+        family: Family,
+        row_limit: int,
+        positions: PositionCounter,
+        schemas: SchemaCodec | None = None,
+    ) -> None:
+        super().__init__(spec, family, row_limit, schemas)
         self._positions = positions
 
     def get(self, kg: int, cell: Cell) -> list[Any]:
@@ -152,8 +176,10 @@ class RocksListTable(RocksTable):
 class RocksMapTable(RocksTable):
     """MAP: one row per entry."""
 
-    def __init__(self, spec: TableSpec, family: Family, row_limit: int) -> None:
-        super().__init__(spec, family, row_limit)
+    def __init__(
+        self, spec: TableSpec, family: Family, row_limit: int, schemas: SchemaCodec | None = None
+    ) -> None:
+        super().__init__(spec, family, row_limit, schemas)
         if spec.user_key_type is None:
             raise AssertionError(
                 f"the table {spec.uid}/{spec.name} has no user key type. This is a bug, please report"
@@ -191,10 +217,16 @@ class RocksMapTable(RocksTable):
         return result
 
 
-def make_table(spec: TableSpec, family: Family, row_limit: int, positions: PositionCounter) -> RocksTable:
+def make_table(
+    spec: TableSpec,
+    family: Family,
+    row_limit: int,
+    positions: PositionCounter,
+    schemas: SchemaCodec | None = None,
+) -> RocksTable:
     """The table of a spec, except for timers."""
     if spec.kind is StateKind.LIST:
-        return RocksListTable(spec, family, row_limit, positions)
+        return RocksListTable(spec, family, row_limit, positions, schemas)
     if spec.kind is StateKind.MAP:
-        return RocksMapTable(spec, family, row_limit)
-    return RocksValueTable(spec, family, row_limit)
+        return RocksMapTable(spec, family, row_limit, schemas)
+    return RocksValueTable(spec, family, row_limit, schemas)

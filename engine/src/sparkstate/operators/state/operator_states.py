@@ -15,11 +15,15 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
+import msgspec
+
 from sparkstate import errors
 from sparkstate.checkpoint.operator_parts import Mode, StoredState
 from sparkstate.operators.base import StateImage
 from sparkstate.operators.state.operator_handles import BroadcastHandle, Changes, ListHandle
-from sparkstate.serde import composite
+from sparkstate.serde import composite, evolution
+from sparkstate.serde.evolution import StateTypes
+from sparkstate.serde.migration import Migration
 from sparkstate.serde.typeinfo import TypeInformation
 from sparkstate.state import descriptors, operator_state
 
@@ -170,17 +174,33 @@ class OperatorStates(operator_state.OperatorStateStore):
     def _take(
         self, name: str, mode: Mode, value_type: TypeInformation, key_type: TypeInformation | None
     ) -> StoredState | None:
+        """What was stored of that state, migrated to the type of its values now."""
         stored = self._undeclared.get(name)
         if stored is None:
             return None
         before = _shown(stored.mode, stored.value_type, stored.key_type)
         now = _shown(mode, value_type.describe(), _described(key_type))
         if before != now:
-            raise errors.StateMigrationError(
-                f"operator state {name!r} of operator {self._uid!r} was {before} when it was stored and is now {now}; "
-                "declare it as it was, or give the new state another name"
+            stored = self._migrated(
+                stored, StateTypes(self._uid, name, mode, key_type, value_type), before, now
             )
-        return self._undeclared.pop(name)
+        del self._undeclared[name]
+        return stored
+
+    def _migrated(self, stored: StoredState, declared: StateTypes, before: str, now: str) -> StoredState:
+        was = StateTypes.parse(self._uid, stored.name, stored.mode, stored.key_type, stored.value_type)
+        verdict = evolution.compare(was, declared, reads_all=True)
+        if verdict.is_refused:
+            where = f" (at {verdict.field}: {verdict.before} and {verdict.now})" if verdict.field else ""
+            raise errors.StateMigrationError(
+                f"operator state {stored.name!r} of operator {self._uid!r} was {before} when it was stored and is now "
+                f"{now}{where}; {verdict.remedy}"
+            )
+        if verdict.plan is None:
+            return stored
+        assert was.value_type is not None
+        migrate = Migration(was.value_type, (verdict.plan,))
+        return msgspec.structs.replace(stored, values=tuple(map(migrate, stored.values)))
 
     # --- epochs and snapshots
 
