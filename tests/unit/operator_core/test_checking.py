@@ -16,11 +16,11 @@ from sparkstate_operator.decide import checking, decide
 from sparkstate_operator.objects import check, parts
 
 NEWER = {"image": "example/job:2"}
-POINT = {"id": 4, "path": "s3://bucket/state/00aa/chk-4"}
+POINT = {"id": 4, "uri": "s3://bucket/state/00aa/chk-4"}
 NO = {
     "ok": True,
     "compatible": False,
-    "url": POINT["path"],
+    "url": POINT["uri"],
     "message": "state 'n' of operator 'count': its value type was LONG when it was stored and is now STRING",
 }
 
@@ -80,7 +80,7 @@ def test_a_new_version_is_asked_before_the_old_one_is_stopped() -> None:
 
 def test_one_that_takes_the_state_up_replaces_the_old_one_and_its_check_goes() -> None:
     asked = Asked()
-    done = asked.command(**ended(succeeded=True, ok=True, compatible=True, url=POINT["path"], message=""))
+    done = asked.command(**ended(succeeded=True, ok=True, compatible=True, url=POINT["uri"], message=""))
     found = asked.look(done)
     assert (found.status["phase"], found.status["intent"]["action"]) == ("Upgrading", "upgrade")
     assert acts(found, actions.DeleteCommand) == [actions.DeleteCommand(done)]
@@ -94,7 +94,7 @@ def test_one_that_does_not_leaves_the_old_one_running_and_says_state_field_and_t
     assert acts(found, actions.DeletePod) == []
     (degraded,) = (one for one in found.status["conditions"] if one["type"] == "Degraded")
     assert (degraded["status"], degraded["reason"]) == ("True", "UpgradeRefused")
-    for word in ("'n'", "'count'", "value type", "LONG", "STRING", POINT["path"]):
+    for word in ("'n'", "'count'", "value type", "LONG", "STRING", POINT["uri"]):
         assert word in degraded["message"]
     (note,) = (one for one in found.notes if one.reason == "UpgradeRefused")
     assert note.message == degraded["message"]

@@ -105,7 +105,7 @@ def storage_answers(*, failed: bool) -> actions.Decision:
 
 
 def unchecked() -> actions.Decision:
-    status = running_status(lastCheckpoint={"id": 1, "path": "s3://b/1"})
+    status = running_status(lastCheckpoint={"id": 1, "uri": "s3://b/1"})
     status |= intent("check", ago_s=130, revision=revision(**NEWER).name)
     draft = Draft(observed.ObservedState(job(status), NOW), {}, None)
     waits = observed.Command(checking.command_name(draft), "c", "1", "check", False, False)

@@ -105,7 +105,7 @@ UNREAD = observed.Command(naming.command_job("orders", "uid-1", "restore-info"),
 """A lost status, and a storage that could not be read: in a life by chance it always can be."""
 
 
-STORED = running_status(lastCheckpoint={"id": 1, "path": "s3://b/1"})
+STORED = running_status(lastCheckpoint={"id": 1, "uri": "s3://b/1"})
 CHECKING = STORED | {
     "intent": {
         "action": "check",

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sparkstate import clock as clocks
 from sparkstate.backends import loader
 from sparkstate.backends.base import TableSpec
 from sparkstate.functions import TimeDomain
-from sparkstate.handles import StateMeta
 from sparkstate.keygroups import KeySpace
 from sparkstate.operators import kinds
 from sparkstate.operators.spec import JobFacts, KeyedSpec
 from sparkstate.operators.state.tables import TIMER_TABLES
+from sparkstate.serde.evolution import Declaration
 from sparkstate.settings import StateBackendSettings
 from sparkstate.slots import restoring
 
@@ -30,8 +30,8 @@ class DeclaredOperator:
     """One operator with the states that it has asked for; ``timers`` are those that it may come to have."""
 
     uid: str
-    states: tuple[StateMeta, ...]
-    timers: tuple[StateMeta, ...]
+    states: tuple[Declaration, ...]
+    timers: tuple[Declaration, ...]
 
 
 def of_operators(
@@ -72,9 +72,11 @@ def _opened(
         operator = kinds.make(spec, stores, key_space, clock, 0, slots, facts=facts)
         operator.open()
         try:
-            keyed = restoring.state_metas(stores)
-            images = operator.declared_operator_state()
-            of_operator = restoring.operator_metas(image.encode() for image in images)
+            keyed = next(iter(stores.values())).tables()
+            of_operator = [
+                replace(state, kind=restoring.KINDS[state.kind])  # type: ignore[index]
+                for state in operator.declared_operator_state()
+            ]
         finally:
             operator.close()
             for store in stores.values():
@@ -84,8 +86,8 @@ def _opened(
     return DeclaredOperator(spec.uid, (*keyed, *of_operator), _timers(spec))
 
 
-def _timers(spec: KeyedSpec) -> tuple[StateMeta, ...]:
+def _timers(spec: KeyedSpec) -> tuple[Declaration, ...]:
     return tuple(
-        restoring.meta_of(TableSpec(uid=spec.uid, name=name, kind=kind, key_type=spec.key_type))
+        TableSpec(uid=spec.uid, name=name, kind=kind, key_type=spec.key_type)
         for name, kind in (TIMER_TABLES[domain] for domain in TimeDomain)
     )

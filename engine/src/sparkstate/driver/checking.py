@@ -114,7 +114,10 @@ def _report(
         epoch=metadata.epoch if metadata else None,
         found=restored.plan.message,
         states=comparison.compare(
-            metadata.states if metadata else (), declared, may_drop=settings.allow_non_restored_state
+            metadata.states if metadata else (),
+            declared,
+            backend=settings.backend.type,
+            may_drop=settings.allow_non_restored_state,
         ),
         differences=found,
     )

@@ -93,7 +93,10 @@ def _pod_is_refused(draft: Draft, _: Upgrade) -> Step | None:
 
 def _state_is_unproven(draft: Draft, upgrade: Upgrade) -> Step | None:
     """After the dry run, because only a pod that may be made can check the state; last before the stop."""
-    check = checking.Check(upgrade.wanted, _start(upgrade), upgrade.strongest, _begins_empty(draft, upgrade))
+    start = upgrade.start
+    if isinstance(start, instructing.MissingState):
+        return None
+    check = checking.Check(upgrade.wanted, start, upgrade.strongest, _begins_empty(draft, upgrade))
     found = checking.answer(draft, check)
     match found.verdict:
         case checking.Verdict.FITS:

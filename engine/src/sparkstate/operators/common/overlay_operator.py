@@ -38,6 +38,7 @@ from sparkstate.operators.state.runtime_context import OperatorRuntimeContext
 from sparkstate.operators.state.tables import OperatorTables
 from sparkstate.operators.user_metrics import UserMetrics
 from sparkstate.serde import containers
+from sparkstate.serde.evolution import StateTypes
 
 
 class FunctionCalls(Protocol):
@@ -214,9 +215,9 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
     def listens_to_checkpoints(self) -> bool:
         return self._hooks.listens
 
-    def declared_operator_state(self) -> Sequence[StateImage]:
+    def declared_operator_state(self) -> Sequence[StateTypes]:
         with self._lock:
-            return self._operator_states.images(is_first=True)
+            return self._operator_states.declared()
 
     def snapshot_operator_state(self, checkpoint_id: int, timestamp_ms: int) -> Sequence[StateImage]:
         with self._lock:

@@ -1,0 +1,121 @@
+"""``sparkstate check`` on real checkpoints and savepoints of a real job: what it says, and that it changes nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from sparkstate.control import documents
+from sparkstate_tools.drivers import driving, totals
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+
+class Checked:
+    """One run of the command."""
+
+    def __init__(self, folder: Path, document: dict[str, Any], *arguments: str) -> None:
+        path = folder / "check.yaml"
+        path.write_text(yaml.safe_dump(document))
+        done = subprocess.run(
+            [sys.executable, "-m", "sparkstate.cli.main", "check", str(path), *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=driving.PATIENCE_S,
+            env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+        )
+        self.code, self.out, self.err = done.returncode, done.stdout, done.stderr
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """Standard output, which is JSON alone: the job's own prints are elsewhere."""
+        found: dict[str, Any] = json.loads(self.out)
+        return found
+
+    def outcomes(self) -> dict[str, str]:
+        """By operator and state."""
+        return {f"{one['operator']}/{one['state']}": one["outcome"] for one in self.document["states"]}
+
+
+def stored_files(folder: Path) -> dict[str, tuple[int, int]]:
+    return {
+        str(path.relative_to(folder)): (path.stat().st_size, path.stat().st_mtime_ns)
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+def test_a_check_says_before_an_upgrade_what_the_start_would_say(tmp_path: Path, backend: str) -> None:
+    rows = totals.make_input(tmp_path / "in", files=2)
+    often = {"trigger": {"processingTime": "100ms"}, "stateBackend": {"type": backend}}
+    document = driving.manifest(tmp_path, "totals.py", **often)
+    with driving.Driver(tmp_path, document) as driver, driver.client() as client:
+        driving.wait_for(
+            lambda: client.status().rows_total >= len(rows), driving.PATIENCE_S, "all rows", driver.process
+        )
+        client.trigger_savepoint(documents.SavepointRequest(trigger_id="kept"))
+        saved = client.wait_for_savepoint("kept", 60)
+        client.cancel()
+        driver.finish()
+    assert saved.location is not None
+    before = stored_files(tmp_path / "checkpoints")
+    outputs = stored_files(tmp_path / "out")
+
+    same = Checked(tmp_path, document, "-o", "json")
+    assert same.code == 0, same.err
+    assert "totals opens in slot 0" in same.err, "the job's own prints"
+    assert set(same.outcomes().values()) == {"as-it-is"}
+    assert {"totals/total", "totals/seen", "totals/timer", "groups/count"} <= set(same.outcomes())
+    assert any(name.startswith("totals/_timer_state/event") for name in same.outcomes())
+    assert (same.document["compatible"], same.document["kind"]) == (True, "checkpoint")
+
+    counted = driving.manifest(tmp_path, "counted.py", slots=3, **often)
+    more = Checked(tmp_path, counted, "--from", saved.location, "-o", "json")
+    assert more.code == 0, more.err
+    assert more.document["kind"] == "savepoint"
+    assert {name: told for name, told in more.outcomes().items() if told != "as-it-is"} == {
+        "groups/counted": "new",
+        "groups/shares": "new",
+        "groups/facts": "new",
+    }
+    assert [one["field"] for one in more.document["differences"]] == ["spec.slots"]
+
+    words = tmp_path / "word"
+    key = driving.manifest(tmp_path, "redeclared.py", params={"change": "key"}, **often)
+    refused = Checked(tmp_path, key, "--json", "--termination-log", str(words))
+    assert refused.code == 3, refused.err
+    assert refused.outcomes()["totals/total"] == "refused"
+    assert refused.outcomes()["groups/count"] == "as-it-is"
+    word = json.loads(words.read_text())
+    assert (word["ok"], word["compatible"]) == (True, False)
+    assert "key type was STRING when it was stored and is now LONG" in word["message"]
+
+    text = driving.manifest(tmp_path, "redeclared.py", params={"change": "state"}, **often)
+    people = Checked(tmp_path, text, "--from", str(tmp_path / "checkpoints"))
+    assert people.code == 3, people.err
+    assert "'total' of operator 'totals'" in people.out
+    assert "was LONG when it was stored and is now STRING" in people.out
+    assert people.out.rstrip().endswith("the job would be refused")
+
+    assert stored_files(tmp_path / "checkpoints") == before, "a check writes nothing"
+    assert stored_files(tmp_path / "out") == outputs
+
+
+def test_code_that_cannot_declare_itself_is_an_error_with_its_own_code(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "bad.py").write_text("def job(spark, params):\n    raise RuntimeError('no catalog')\n")
+    document = driving.manifest(tmp_path, "totals.py")
+    document["spec"]["pythonFile"] = str(tmp_path / "bad.py")
+    found = Checked(tmp_path, document, "--json")
+    assert (found.code, found.document["ok"]) == (1, False)
+    assert found.document["reason"] == "UserCodeError"
+    assert "RuntimeError: no catalog" in found.document["message"]
