@@ -203,7 +203,7 @@ class CreateCheck:
     name: str
     revision: str
     start: Start
-    """What the next attempt would start from."""
+    """The start instruction of the attempt that would follow."""
     arguments: tuple[str, ...]
     limit_s: int
     """Kubernetes stops it after this time."""

@@ -339,13 +339,8 @@ class Applier:
         revision = revisions[str(seen.job.status.get("revision"))]
         context = self.context(seen.job, revision)
         command = commands.of_job(context, action, await self._manifest(seen, revision))
-        await self._create(
-            Write.CREATE_COMMAND,
-            k.COMMANDS,
-            seen.job.namespace,
-            commands.job(command, self._config.ids),
-            _of(seen.job),
-        )
+        body = commands.job(command, self._config.ids)
+        await self._create(Write.CREATE_COMMAND, k.COMMANDS, seen.job.namespace, body, _of(seen.job))
 
     async def _manifest(self, seen: observed.ObservedState, revision: plan.Revision) -> str:
         """The ConfigMap with the newest attempt's manifest; where none is left, one is made for the command."""

@@ -81,7 +81,11 @@ def test_start_empty_and_restore_from_count_as_at_a_start(path: Path) -> None:
 WRONG = {
     "no folder": ("nowhere/savepoint-1", 5, "nowhere/savepoint-1"),
     "another scheme": ("gopher://x/y", 2, "gopher"),
-    "an empty folder": ("empty", 5, "neither _metadata, nor a log, nor state of a job named local/default/rotations"),
+    "an empty folder": (
+        "empty",
+        5,
+        "neither _metadata, nor a log, nor state of a job named local/default/rotations",
+    ),
     "a file": ("job.yaml", 5, "job.yaml"),
     "a null byte": ("a\0b", 2, ""),
     "a bucket without keys": ("s3:///x", 2, "s3://"),
@@ -121,7 +125,9 @@ def test_a_damaged_snapshot_is_told_by_file_and_kind_of_damage(
     assert "cannot restore" in capsys.readouterr().err
 
 
-def test_a_snapshot_of_a_later_format_names_the_remedy(capsys: pytest.CaptureFixture[str], path: Path) -> None:
+def test_a_snapshot_of_a_later_format_names_the_remedy(
+    capsys: pytest.CaptureFixture[str], path: Path
+) -> None:
     url = stored_job.StoredJob((path.parent / "state").as_uri(), "rotations", 1).take_savepoint("one", 3)
     target = Path(url.removeprefix("file://")) / "_metadata"
     data = bytearray(target.read_bytes())

@@ -1,7 +1,7 @@
 """Puts the stored states of a snapshot beside those that a job declares. Pure.
 
-What becomes of a state that both have is decided where the stores decide it too (``serde.evolution``). :func:`judge` is
-the place for further rules about such a pair, as the expiry of its entries.
+A state that both have is judged by the rules that the stores use too (``serde.evolution``). :func:`judge` is the place
+for further rules about such a pair, as the expiry of its entries.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _of_operator(
 
 
 def judge(meta: StateMeta, declared: Declaration, backend: str) -> StateFinding:
-    """What becomes of a state that the snapshot has and the job declares."""
+    """The finding about a state that the snapshot has and the job declares."""
     kind, name, now = str(declared.kind), declared.name, described(declared)
     try:
         stored = types_of(meta)

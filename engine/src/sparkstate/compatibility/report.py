@@ -18,7 +18,7 @@ _TOLD_CHARACTERS: Final = 1500
 
 
 class Outcome(enum.StrEnum):
-    """What would happen to a state."""
+    """The fate of a state."""
 
     AS_IT_IS = "as-it-is"
     """Taken up; the bytes stay as they are."""
@@ -73,7 +73,7 @@ class Report:
     id: int | None
     epoch: int | None
     found: str
-    """What was found, or looked for, as a restore says it."""
+    """The sentence with which a restore would begin."""
     states: tuple[StateFinding, ...]
     differences: tuple[JobFinding, ...] = ()
     notices: tuple[str, ...] = field(default=())

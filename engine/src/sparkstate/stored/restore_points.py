@@ -24,7 +24,7 @@ _TRIES: Final = 5
 
 
 def of_job(job: settings.JobSettings, clock: clocks.Clock) -> RestoredSnapshot:
-    """What the next start of the job would restore; the plan is ``empty`` where that is nothing.
+    """The snapshot that the next start of the job would restore; the plan is ``empty`` where there is none.
 
     Raises ``RestoreBlocked`` where the start would.
     """
@@ -43,7 +43,7 @@ def at(url: str, job: settings.JobSettings, clock: clocks.Clock) -> RestoredSnap
     """The snapshot at ``url``: the folder of a savepoint or checkpoint, or its ``_metadata``; the folder of a lineage,
     or a checkpoint storage that has one by the job's name, of which the newest completed snapshot counts.
 
-    Raises ``NotFound`` for a URL that is none of these, ``CorruptData`` and ``UnknownFormat`` for a damaged one.
+    Raises ``NotFound`` for any other URL, ``CorruptData`` and ``UnknownFormat`` for a damaged one.
     """
     opened = lineages.opener(job, clock)
     named = naming.normalise_url(url)

@@ -45,7 +45,7 @@ class Check:
 
 
 class Verdict(enum.Enum):
-    """What follows from the state of a check."""
+    """The next thing to do about a check."""
 
     BEGINS = "begins"
     """Its intent is written down."""
@@ -112,7 +112,7 @@ def _is_not_asked(_: Draft, _check: Check, command: observed.Command | None) -> 
 
 
 def _has_answered(_: Draft, _check: Check, command: observed.Command | None) -> Answer | None:
-    """Before the failures: a command whose answer is no has failed by its exit code."""
+    """Before the failures: a command that refuses the state has failed by its exit code."""
     if command is None or not answers.fits(command.result, answers.CHECK):
         return None
     result = command.result
