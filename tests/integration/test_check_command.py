@@ -119,3 +119,29 @@ def test_code_that_cannot_declare_itself_is_an_error_with_its_own_code(tmp_path:
     assert (found.code, found.document["ok"]) == (1, False)
     assert found.document["reason"] == "UserCodeError"
     assert "RuntimeError: no catalog" in found.document["message"]
+
+
+def test_another_number_of_sources_is_refused_by_the_check_as_by_the_start(tmp_path: Path) -> None:
+    totals.make_input(tmp_path / "in", files=1)
+    with driving.Driver(tmp_path, driving.manifest(tmp_path, "totals.py")) as first:
+        first.finish()
+    code = (
+        "import totals\n"
+        "import sparkstate\n"
+        "def job(spark, params):\n"
+        "    totals.declare(totals.source(spark, params), params)\n"
+        "    rows = totals.source(spark, params)\n"
+        "    more = sparkstate.keyed(rows, 'k', event_time='at').process(totals.Groups(), uid='more',\n"
+        "        output_schema='v bigint, count bigint')\n"
+        "    more.sink(sparkstate.FileSink(params['output'] + '/more'))\n"
+    )
+    (tmp_path / "two.py").write_text(f"import sys\nsys.path.insert(0, {str(driving.JOBS)!r})\n{code}")
+    document = driving.manifest(tmp_path, "totals.py", restart={"strategy": "none"})
+    document["spec"]["pythonFile"] = str(tmp_path / "two.py")
+    found = Checked(tmp_path, document, "-o", "json")
+    assert found.code == 3, found.err
+    (sources,) = (one for one in found.document["differences"] if one["field"] == "sources")
+    assert (sources["stored"], sources["declared"]) == ("file", "file, file")
+    with driving.Driver(tmp_path, document, attempt=2) as second:
+        assert second.wait() != 0
+    assert "1 sources in the checkpoint offsets" in second.log()

@@ -222,6 +222,21 @@ def test_files_of_one_backend_are_refused_by_the_other_and_a_savepoint_is_not() 
     assert differences.of_backend({"rocksdb"}, "rocksdb", "rocksdb") == ()
 
 
+FILES, KAFKA, RATE = '{"logOffset":7}', '{"orders":{"0":12}}', "42"
+
+
+def test_sources_are_counted_and_told_apart_as_far_as_their_offsets_show() -> None:
+    assert differences.of_sources((), ["file"]) == (), "a snapshot without a position"
+    assert differences.of_sources((FILES, KAFKA, RATE, "-"), ["file", "kafka", "rate", "file"]) == ()
+    (fewer,) = differences.of_sources((FILES, KAFKA), ["file"])
+    assert (fewer.refused, fewer.stored, fewer.declared) == (True, "file, kafka", "file")
+    assert "2 sources" in fewer.message
+    (swapped,) = differences.of_sources((FILES, KAFKA), ["kafka", "file"])
+    assert swapped.refused
+    assert "source 1 of the stored position is file, and the job reads kafka" in swapped.message
+    assert differences.of_sources(('{"logOffset"', "{}", "[1]"), ["file", "kafka", "rate"]) == (), "not told"
+
+
 def test_a_rescale_is_told_and_refuses_nothing() -> None:
     (found,) = differences.of_slots(2, 3)
     assert not found.refused

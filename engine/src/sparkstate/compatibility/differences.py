@@ -1,8 +1,10 @@
-"""Differences between a job and a snapshot that are about no single state: key space, slots, backend. Pure."""
+"""Differences between a job and a snapshot that are about no single state: key space, slots, backend, sources. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+import json
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 
 from sparkstate import errors
 from sparkstate.backends import canonical
@@ -43,6 +45,50 @@ def _of_key_space(
             refused=True,
             message=f"spec.{error}",
         )
+
+
+def of_sources(offsets: Sequence[str], formats: Sequence[str]) -> tuple[JobFinding, ...]:
+    """Sources that the snapshot's position does not fit. Spark finds a source's offset by its place, which is the order
+    of the calls of ``keyed`` and ``broadcast``.
+
+    ``offsets`` are the stored ones; ``formats`` those of the sources that the job reads. Sources of one format that
+    have changed places cannot be told apart.
+    """
+    if not offsets:
+        return ()
+    field = "sources"
+    stored = [_format_of(offset) for offset in offsets]
+    shown = ", ".join(known or "a source" for known in stored)
+    found = JobFinding(field=field, stored=shown, declared=", ".join(formats), refused=True, message="")
+    if len(offsets) != len(formats):
+        message = (
+            f"the stored position has {len(offsets)} sources ({shown}), and the job reads {len(formats)} "
+            f"({', '.join(formats)}): Spark cannot go on with another number of sources; read those of before, "
+            "or begin with startEmpty: true"
+        )
+        return (replace(found, message=message),)
+    wrong = [at for at, known in enumerate(stored) if known and (known == "file") != (formats[at] == "file")]
+    if not wrong:
+        return ()
+    at = wrong[0]
+    message = (
+        f"source {at + 1} of the stored position is {stored[at]}, and the job reads {formats[at]} in its place; "
+        "call keyed(…) and broadcast(…) for the sources in the order of before"
+    )
+    return (replace(found, message=message),)
+
+
+def _format_of(offset: str) -> str:
+    """The format of the source that wrote an offset, as far as it shows."""
+    try:
+        parsed = json.loads(offset)
+    except ValueError:
+        return ""
+    if not isinstance(parsed, dict) or not parsed:
+        return ""
+    if "logOffset" in parsed:
+        return "file"
+    return "kafka" if all(isinstance(value, dict) for value in parsed.values()) else ""
 
 
 def of_slots(stored: int, declared: int) -> tuple[JobFinding, ...]:

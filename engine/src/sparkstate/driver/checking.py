@@ -18,6 +18,8 @@ import cloudpickle
 from sparkstate import clock as clocks
 from sparkstate import errors, java
 from sparkstate.backends import canonical
+from sparkstate.checkpoint import restore
+from sparkstate.checkpoint.downloader import Downloader
 from sparkstate.checkpoint.restore import RestoredSnapshot
 from sparkstate.compatibility import comparison, declaration, differences
 from sparkstate.compatibility.report import JobFinding, Report
@@ -25,7 +27,7 @@ from sparkstate.driver import entry, preparing, restoring, slot_pool
 from sparkstate.keygroups import KeySpace
 from sparkstate.log.lineage import JobName
 from sparkstate.settings import JobSettings
-from sparkstate.spark import graph, planning, session
+from sparkstate.spark import graph, planning, plans, position, session
 from sparkstate.spark.jvm import Jvm
 from sparkstate.stored import restore_points
 
@@ -48,8 +50,9 @@ def check(
         key_space, refused = _key_space(chosen, restored)
         specs = _copied(planning.operator_specs(declared))
         slots = min(chosen.slots, key_space.shards)
+        sources = differences.of_sources(_offsets(restored), _formats(declared))
         found = declaration.of_operators(specs, key_space, slots, settings.entry.params, clock)
-    return _report(chosen, restored, found, refused, by_savepoint)
+    return _report(chosen, restored, found, (*refused, *sources), by_savepoint)
 
 
 @contextlib.contextmanager
@@ -78,6 +81,24 @@ def _copied(specs: tuple[Any, ...]) -> tuple[Any, ...]:
     """As slots get them: what cannot travel fails here too, and no operator sees the variables of another."""
     copied: tuple[Any, ...] = cloudpickle.loads(slot_pool.pickled(specs))
     return copied
+
+
+def _formats(declared: graph.Graph) -> list[str]:
+    """Of the sources, in the order in which the query's plan uses them."""
+    return [each for source in declared.sources for each in plans.source_uses(source.frame)]
+
+
+def _offsets(restored: RestoredSnapshot) -> tuple[str, ...]:
+    """The stored position's; empty where the snapshot has none."""
+    metadata = restored.metadata
+    if metadata is None or metadata.source_position is None or restored.store is None:
+        return ()
+    with (
+        contextlib.closing(Downloader(restored.store, 1)) as downloader,
+        restore.blocked_by_damage(restored.plan),
+    ):
+        archive = downloader.read(metadata.source_position)
+        return position.offsets(archive) if archive else ()
 
 
 def _key_space(settings: JobSettings, restored: RestoredSnapshot) -> tuple[KeySpace, tuple[JobFinding, ...]]:
