@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -121,6 +122,18 @@ def test_code_that_cannot_declare_itself_is_an_error_with_its_own_code(tmp_path:
     assert "RuntimeError: no catalog" in found.document["message"]
 
 
+def test_code_that_only_the_driver_finds_is_refused_as_a_slot_would_refuse_it(tmp_path: Path) -> None:
+    totals.make_input(tmp_path / "in", files=1)
+    (tmp_path / "far.py").write_text(
+        f"import sys\nsys.path.insert(0, {str(driving.JOBS)!r})\nfrom totals import job\n"
+    )
+    document = driving.manifest(tmp_path, "totals.py")
+    document["spec"]["pythonFile"] = str(tmp_path / "far.py")
+    found = Checked(tmp_path, document, "--json")
+    assert (found.code, found.document["reason"]) == (2, "DeclarationError")
+    assert "No module named 'totals'" in found.document["message"]
+
+
 def test_another_number_of_sources_is_refused_by_the_check_as_by_the_start(tmp_path: Path) -> None:
     totals.make_input(tmp_path / "in", files=1)
     with driving.Driver(tmp_path, driving.manifest(tmp_path, "totals.py")) as first:
@@ -135,7 +148,8 @@ def test_another_number_of_sources_is_refused_by_the_check_as_by_the_start(tmp_p
         "        output_schema='v bigint, count bigint')\n"
         "    more.sink(sparkstate.FileSink(params['output'] + '/more'))\n"
     )
-    (tmp_path / "two.py").write_text(f"import sys\nsys.path.insert(0, {str(driving.JOBS)!r})\n{code}")
+    (tmp_path / "two.py").write_text(code)
+    shutil.copy(driving.JOBS / "totals.py", tmp_path)
     document = driving.manifest(tmp_path, "totals.py", restart={"strategy": "none"})
     document["spec"]["pythonFile"] = str(tmp_path / "two.py")
     found = Checked(tmp_path, document, "-o", "json")

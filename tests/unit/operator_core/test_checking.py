@@ -156,6 +156,16 @@ def test_a_check_that_cannot_be_made_keeps_nobody_from_upgrading(
     assert "StateNotChecked" in {note.reason for note in found.notes}
 
 
+def test_a_spec_that_its_pod_could_not_carry_is_not_checked() -> None:
+    spec = {**NEWER, "params": {"table": "x" * checking.SPEC_BYTES}}
+    found = look(stored(), spec=spec)
+    assert found.status["phase"] == "Upgrading"
+    (note,) = (one for one in found.notes if one.reason == "StateNotChecked")
+    assert str(checking.SPEC_BYTES) in note.message
+    carried = parts.as_text({"spec": {"params": {str(n): "x" * 8 for n in range(6000)}}})
+    assert len(carried) < 2 * checking.SPEC_BYTES, "indentation"
+
+
 def test_room_may_come_in_time() -> None:
     asked = Asked()
     waiting = asked.command(pod=pod(phase="Pending", ready=False, unschedulable="0/3 nodes"))

@@ -164,6 +164,8 @@ def live(lives: int) -> None:
         now = NOW + timedelta(seconds=after_s)
         look(observed.ObservedState(newer_than(CHECKING), now, drivers=(pod(),), commands=commands))
     look(observed.ObservedState(newer_than(STORED), NOW, drivers=(pod(),)))
+    large = job(STORED, generation=2, params={"table": "x" * checking.SPEC_BYTES})
+    look(observed.ObservedState(large, NOW, drivers=(pod(),)))
     ending = pod(ready=False, deleting_at=NOW)
     look(observed.ObservedState(job(running_status()), NOW, drivers=(ending,)))
     never_placed = {1: pod(phase="Pending", ready=False, node="", deleting_at=NOW)}

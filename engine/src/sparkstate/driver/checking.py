@@ -13,15 +13,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-import cloudpickle
-
 from sparkstate import clock as clocks
 from sparkstate import errors, java
 from sparkstate.backends import canonical
 from sparkstate.checkpoint import restore
 from sparkstate.checkpoint.downloader import Downloader
 from sparkstate.checkpoint.restore import RestoredSnapshot
-from sparkstate.compatibility import comparison, declaration, differences
+from sparkstate.compatibility import comparison, declaration, differences, opening
 from sparkstate.compatibility.report import JobFinding, Report
 from sparkstate.driver import entry, preparing, restoring, slot_pool
 from sparkstate.keygroups import KeySpace
@@ -44,26 +42,28 @@ def check(
     restored = (
         restore_points.of_job(settings, clock) if url is None else restore_points.at(url, settings, clock)
     )
-    with _declared(replace(settings, deployment="local", pod=None)) as declared:
+    with _declared(replace(settings, deployment="local", pod=None)) as (declared, python_path):
         preparing.check_sinks(settings, declared)
         chosen = preparing.with_chosen_backend(settings, declared)
         key_space, refused = _key_space(chosen, restored)
-        specs = _copied(planning.operator_specs(declared))
+        specs = planning.operator_specs(declared)
         slots = min(chosen.slots, key_space.shards)
         sources = differences.of_sources(_offsets(restored), _formats(declared))
-        found = declaration.of_operators(specs, key_space, slots, settings.entry.params, clock)
+        question = opening.Question(specs, key_space, slots, dict(settings.entry.params))
+        found = opening.opened(slot_pool.pickled(question), python_path)
     return _report(chosen, restored, found, (*refused, *sources), by_savepoint)
 
 
 @contextlib.contextmanager
-def _declared(settings: JobSettings) -> Iterator[graph.Graph]:
-    """The declared job, while Spark's session lives: the types of its columns are asked for in the JVM."""
+def _declared(settings: JobSettings) -> Iterator[tuple[graph.Graph, tuple[str, ...]]]:
+    """The declared job and the folders with its modules, while Spark's session lives: the types of its columns are
+    asked for in the JVM."""
     os.environ.update(java.find(os.environ).environment())
     spark = session.Beginning(settings, Jvm(settings)).session()
     try:
         job, python_path = entry.load(settings.entry)
         session.ship(spark, sys.modules.get(job.__module__) if python_path else None, python_path)
-        yield _calling(job, spark, dict(settings.entry.params))
+        yield _calling(job, spark, dict(settings.entry.params)), python_path
     finally:
         spark.stop()
 
@@ -75,12 +75,6 @@ def _calling(job: entry.JobFunction, *arguments: Any) -> graph.Graph:
         raise
     except Exception as error:
         raise errors.UserCodeError(f"the job's function raised {type(error).__name__}: {error}") from error
-
-
-def _copied(specs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """As slots get them: what cannot travel fails here too, and no operator sees the variables of another."""
-    copied: tuple[Any, ...] = cloudpickle.loads(slot_pool.pickled(specs))
-    return copied
 
 
 def _formats(declared: graph.Graph) -> list[str]:

@@ -8,6 +8,7 @@ command, no node has room for one more pod) keeps nobody from upgrading.
 from __future__ import annotations
 
 import enum
+import json
 from dataclasses import dataclass
 
 from sparkstate_operator import actions, answers, observed
@@ -29,6 +30,8 @@ PULL_S = 60.0
 """A container that cannot be made for this long refuses the upgrade: the new driver's could not be made either."""
 REFUSED_S, LONGEST_REFUSED_S = 600.0, 3600.0
 """State that does not fit is checked again after these pauses, because an image may have come anew under its name."""
+SPEC_BYTES = 128 * 1024
+"""A larger spec is not checked: it travels in an annotation, indented, and all annotations of a pod share 256 KiB."""
 NOT_KNOWN = "No such command"
 """The command line's words for a command of a later version."""
 
@@ -99,8 +102,16 @@ def command_name(draft: Draft) -> str:
 # -- what the command has come to, in this order -----------------------------------------------------------------------
 
 
+def _is_too_large(_: Draft, check: Check, _command: observed.Command | None) -> Answer | None:
+    """First: the pod of such a check could never be made."""
+    size = len(json.dumps(check.wanted.resolved.spec, default=dict))
+    if size <= SPEC_BYTES:
+        return None
+    return Answer(Verdict.UNKNOWN, f"the spec has {size} bytes; only specs of up to {SPEC_BYTES} are checked")
+
+
 def _is_not_begun(draft: Draft, check: Check, _: observed.Command | None) -> Answer | None:
-    """First: every later rule is about this check's own command."""
+    """Every later rule is about this check's own command."""
     intent = draft.intent
     ours = intent.get("action") == job_life.CHECK and intent.get("revision") == check.wanted.name
     return None if ours else Answer(Verdict.BEGINS)
@@ -169,6 +180,7 @@ def _has_failed(_: Draft, _check: Check, command: observed.Command | None) -> An
 
 
 ANSWERS = (
+    _is_too_large,
     _is_not_begun,
     _is_not_asked,
     _has_answered,

@@ -16,17 +16,11 @@ from sparkstate_operator.objects import children, commands, driver, parts
 from sparkstate_operator.objects.parts import Context, Object
 
 MANIFEST = f"{labels.PREFIX}/manifest"
-"""Annotation of the pod: the manifest, which the pod mounts as a file. A ConfigMap would be the trace of an attempt."""
-MANIFEST_BYTES = 200 * 1024
-"""A larger manifest does not fit: all annotations of an object share 256 KiB."""
+"""Annotation of the pod: the manifest, which the pod mounts as a file. A ConfigMap would be the trace of an attempt.
+There is room for it, because larger specs are not checked (``decide.checking.SPEC_BYTES``)."""
 _REQUESTS = {"cpu": "100m", "memory": commands.MEMORY}
 _ATTEMPTS = ("job", "token")
 """Volumes of an attempt."""
-
-
-def fits(context: Context, start: actions.Start) -> bool:
-    """Whether the manifest fits into the pod's annotation."""
-    return len(parts.as_text(children.manifest(context, start)).encode()) <= MANIFEST_BYTES
 
 
 def job(context: Context, action: actions.CreateCheck) -> Object:
