@@ -158,4 +158,4 @@ def test_another_number_of_sources_is_refused_by_the_check_as_by_the_start(tmp_p
     assert (sources["stored"], sources["declared"]) == ("file", "file, file")
     with driving.Driver(tmp_path, document, attempt=2) as second:
         assert second.wait() != 0
-    assert "1 sources in the checkpoint offsets" in second.log()
+    assert "There are [1] sources in the checkpoint offsets" in second.log()

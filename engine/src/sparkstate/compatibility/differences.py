@@ -63,7 +63,7 @@ def of_sources(offsets: Sequence[str], formats: Sequence[str]) -> tuple[JobFindi
     if len(offsets) != len(formats):
         message = (
             f"the stored position has {len(offsets)} sources ({shown}), and the job reads {len(formats)} "
-            f"({', '.join(formats)}): Spark cannot go on with another number of sources; read those of before, "
+            f"({', '.join(formats)}): Spark cannot go on with another number of sources; read the same ones, "
             "or begin with startEmpty: true"
         )
         return (replace(found, message=message),)
@@ -73,7 +73,7 @@ def of_sources(offsets: Sequence[str], formats: Sequence[str]) -> tuple[JobFindi
     at = wrong[0]
     message = (
         f"source {at + 1} of the stored position is {stored[at]}, and the job reads {formats[at]} in its place; "
-        "call keyed(…) and broadcast(…) for the sources in the order of before"
+        "call keyed(…) and broadcast(…) for the sources in the earlier order"
     )
     return (replace(found, message=message),)
 

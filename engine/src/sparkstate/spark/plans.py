@@ -121,8 +121,8 @@ def source_formats(frame: DataFrame) -> tuple[str, ...]:
 
 
 def source_uses(frame: DataFrame) -> tuple[str, ...]:
-    """The format of each streaming source that the frame reads, as often and in the order in which Spark writes offsets
-    for them."""
+    """The format of each streaming source that the frame reads, one for each line of offsets that Spark writes, in that
+    order. A source that is read twice has two."""
 
     def found(node: Any) -> Iterator[str]:
         if node.getClass().getSimpleName() in _RELATIONS:
