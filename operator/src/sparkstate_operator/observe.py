@@ -324,7 +324,9 @@ def _commands(mine: list[tuple[k.Kind, observed.Child]]) -> tuple[observed.Comma
             if pod.phase not in ("Succeeded", "Failed"):
                 pods[owner] = pod
     return tuple(
-        observed.command_of(child.body, words.get(child.name, {}), pods.get(child.name))
+        observed.command_of(
+            child.body, words.get(child.name, {}), pods.get(child.name), had_pod=child.name in words
+        )
         for kind, child in mine
         if kind is k.COMMANDS
     )

@@ -122,6 +122,7 @@ CHECKED: tuple[tuple[float, dict[str, Any] | None], ...] = (
     (1, {"failed": True, "result": {"message": "Error: No such command 'check'."}}),
     (700, {"failed": True, "cut_off_s": 600}),
     (200, {}),
+    (590, {"pod": pod(), "had_pod": True}),
     (100, {"pod": pod(phase="Pending", ready=False, waiting="ImagePullBackOff")}),
     (1, {"failed": True, "result": {"ok": False, "message": "away"}}),
 )
@@ -164,7 +165,7 @@ def live(lives: int) -> None:
         now = NOW + timedelta(seconds=after_s)
         look(observed.ObservedState(newer_than(CHECKING), now, drivers=(pod(),), commands=commands))
     look(observed.ObservedState(newer_than(STORED), NOW, drivers=(pod(),)))
-    large = job(STORED, generation=2, params={"table": "x" * checking.SPEC_BYTES})
+    large = job(STORED, generation=2, params={str(number): "x" * 8000 for number in range(20)})
     look(observed.ObservedState(large, NOW, drivers=(pod(),)))
     ending = pod(ready=False, deleting_at=NOW)
     look(observed.ObservedState(job(running_status()), NOW, drivers=(ending,)))

@@ -24,6 +24,9 @@ POLL_S = 5.0
 """The operator looks this often at a check that runs."""
 LIMIT_S = 600
 """Kubernetes stops a check after this time: Spark has to start, and the job's code to declare itself."""
+SLOW_S = 540.0
+"""A check that runs, and has not answered after this time, refuses the upgrade: the new driver would hang as well. It
+is less than the limit, because afterwards nobody can tell a check that hung from one that never ran."""
 ROOM_S = 120.0
 """A check that no node takes for this long is given up."""
 PULL_S = 60.0
@@ -32,6 +35,7 @@ REFUSED_S, LONGEST_REFUSED_S = 600.0, 3600.0
 """State that does not fit is checked again after these pauses, because an image may have come anew under its name."""
 SPEC_BYTES = 128 * 1024
 """A larger spec is not checked: it travels in an annotation, indented, and all annotations of a pod share 256 KiB."""
+_WITHOUT = "spec.upgradeCheck: false upgrades without the check"
 NOT_KNOWN = "No such command"
 """The command line's words for a command of a later version."""
 
@@ -145,10 +149,19 @@ def _is_not_known(_: Draft, _check: Check, command: observed.Command | None) -> 
 
 
 def _is_cut_off(_: Draft, _check: Check, command: observed.Command | None) -> Answer | None:
-    """Before other failures: nobody knows whether another try would be given what this one waited for."""
+    """Before other failures: it has waited all the time, perhaps for a volume that the old driver holds."""
     if command is None or not command.failed or command.cut_off_s is None:
         return None
-    return Answer(Verdict.UNKNOWN, f"it had not ended after {command.cut_off_s} s")
+    return Answer(Verdict.UNKNOWN, f"its pod had not begun after {command.cut_off_s} s")
+
+
+def _is_slow(draft: Draft, _: Check, command: observed.Command | None) -> Answer | None:
+    """Of a check that runs, before Kubernetes cuts it off."""
+    pod = command.pod if command is not None else None
+    if pod is None or pod.phase != "Running" or draft.since() <= SLOW_S:
+        return None
+    why = f"the new version has not declared itself within {SLOW_S:.0f} s"
+    return Answer(Verdict.FAILED, f"{why}; {_WITHOUT}")
 
 
 def _has_no_room(draft: Draft, _: Check, command: observed.Command | None) -> Answer | None:
@@ -156,6 +169,8 @@ def _has_no_room(draft: Draft, _: Check, command: observed.Command | None) -> An
     if command is None or command.failed or command.succeeded or draft.since() <= ROOM_S:
         return None
     if command.pod is None:
+        if command.had_pod:
+            return None
         return Answer(Verdict.UNKNOWN, f"the Job {command.name} has no pod after {ROOM_S:.0f} s")
     if not command.pod.unschedulable:
         return None
@@ -176,7 +191,7 @@ def _has_failed(_: Draft, _check: Check, command: observed.Command | None) -> An
     if command is None or not (command.failed or command.succeeded):
         return None
     why = f"the new version could not be checked against the stored state: {commanding.why(command)}"
-    return Answer(Verdict.FAILED, f"{why}; spec.upgradeCheck: false upgrades without the check")
+    return Answer(Verdict.FAILED, f"{why}; {_WITHOUT}")
 
 
 ANSWERS = (
@@ -186,6 +201,7 @@ ANSWERS = (
     _has_answered,
     _is_not_known,
     _is_cut_off,
+    _is_slow,
     _has_no_room,
     _cannot_start,
     _has_failed,
@@ -229,9 +245,11 @@ def _begin(draft: Draft, check: Check) -> None:
 
 def _ask(draft: Draft, check: Check) -> None:
     mode = draft.seen.job.spec.get("upgradeMode", built_in.value("upgradeMode"))
-    arguments = [f"--from={check.start.uri}"] if check.start.fresh and check.start.uri else []
-    if mode == "savepoint":
-        arguments.append("--by-savepoint")
+    arguments = ["--by-savepoint"] if mode == "savepoint" else []
+    if check.start.fresh and check.start.uri:
+        arguments = [
+            f"--from={check.start.uri}"
+        ]  # that is restored, whatever the old version saves at its end
     name = command_name(draft)
     draft.acts.append(actions.CreateCheck(name, check.wanted.name, check.start, tuple(arguments), LIMIT_S))
     draft.wait(POLL_S)

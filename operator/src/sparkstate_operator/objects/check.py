@@ -11,14 +11,16 @@ import copy
 from typing import Any
 
 from sparkstate_operator import actions, labels
-from sparkstate_operator.core import job_life, naming, placing
+from sparkstate_operator.core import job_life, naming, placing, templates
 from sparkstate_operator.objects import children, commands, driver, parts
 from sparkstate_operator.objects.parts import Context, Object
 
 MANIFEST = f"{labels.PREFIX}/manifest"
 """Annotation of the pod: the manifest, which the pod mounts as a file. A ConfigMap would be the trace of an attempt.
 There is room for it, because larger specs are not checked (``decide.checking.SPEC_BYTES``)."""
-_REQUESTS = {"cpu": "100m", "memory": commands.MEMORY}
+_CPU = "100m"
+_LIMITED = ("cpu", "memory", "ephemeral-storage")
+"""Of the driver's limits. Devices are left out: the running driver may hold the last one."""
 _ATTEMPTS = ("job", "token")
 """Volumes of an attempt."""
 
@@ -101,14 +103,19 @@ def _lies_on(path: str, mount: str) -> bool:
 def _container(given: Object, action: actions.CreateCheck) -> Object:
     dropped = ("ports", "readinessProbe", "livenessProbe", "startupProbe", "lifecycle")
     kept = {name: value for name, value in given.items() if name not in dropped}
-    limits = given.get("resources", {}).get("limits") or {}
+    limits = {
+        name: value
+        for name, value in (given.get("resources", {}).get("limits") or {}).items()
+        if name in _LIMITED
+    }
+    memory = min(commands.MEMORY, str(limits["memory"]), key=templates.quantity_bytes)
     return {
         **kept,
         "name": placing.CONTAINER,
         "command": ["sparkstate"],
         "args": ["check", f"{parts.JOB_DIR}/job.yaml", "--json", *map(parts.literal, action.arguments)],
         "env": [one for one in given["env"] if one["name"] != "SPARKSTATE_ATTEMPT"],
-        "resources": {"requests": dict(_REQUESTS), "limits": limits},
+        "resources": {"requests": {"cpu": _CPU, "memory": memory}, "limits": limits},
         "volumeMounts": [one for one in given["volumeMounts"] if one["name"] != "token"],
         # An image without the command leaves no answer, and its last line says so.
         "terminationMessagePolicy": "FallbackToLogsOnError",
