@@ -135,27 +135,32 @@ def test_code_that_only_the_driver_finds_is_refused_as_a_slot_would_refuse_it(tm
 
 
 def test_another_number_of_sources_is_refused_by_the_check_as_by_the_start(tmp_path: Path) -> None:
+    """Also where a frame is read twice, which makes two sources of one."""
     totals.make_input(tmp_path / "in", files=1)
-    with driving.Driver(tmp_path, driving.manifest(tmp_path, "totals.py")) as first:
-        first.finish()
     code = (
         "import totals\n"
         "import sparkstate\n"
         "def job(spark, params):\n"
         "    totals.declare(totals.source(spark, params), params)\n"
         "    rows = totals.source(spark, params)\n"
-        "    more = sparkstate.keyed(rows, 'k', event_time='at').process(totals.Groups(), uid='more',\n"
+        "    more = sparkstate.keyed(rows.union(rows), 'k', event_time='at').process(totals.Groups(), uid='more',\n"
         "        output_schema='v bigint, count bigint')\n"
         "    more.sink(sparkstate.FileSink(params['output'] + '/more'))\n"
     )
-    (tmp_path / "two.py").write_text(code)
+    (tmp_path / "three.py").write_text(code)
     shutil.copy(driving.JOBS / "totals.py", tmp_path)
     document = driving.manifest(tmp_path, "totals.py", restart={"strategy": "none"})
-    document["spec"]["pythonFile"] = str(tmp_path / "two.py")
-    found = Checked(tmp_path, document, "-o", "json")
+    document["spec"]["pythonFile"] = str(tmp_path / "three.py")
+    with driving.Driver(tmp_path, document) as first:
+        first.finish()
+    same = Checked(tmp_path, document, "-o", "json")
+    assert (same.code, same.document["differences"]) == (0, []), same.err
+    fewer = driving.manifest(tmp_path, "totals.py", restart={"strategy": "none"}, allowNonRestoredState=True)
+    found = Checked(tmp_path, fewer, "-o", "json")
     assert found.code == 3, found.err
     (sources,) = (one for one in found.document["differences"] if one["field"] == "sources")
-    assert (sources["stored"], sources["declared"]) == ("file", "file, file")
-    with driving.Driver(tmp_path, document, attempt=2) as second:
+    assert (sources["stored"], sources["declared"]) == ("file, file, file", "file")
+    assert found.outcomes()["more/count"] == "dropped"
+    with driving.Driver(tmp_path, fewer, attempt=2) as second:
         assert second.wait() != 0
-    assert "There are [1] sources in the checkpoint offsets" in second.log()
+    assert "There are [3] sources in the checkpoint offsets and now there are [1]" in second.log()

@@ -10,6 +10,9 @@ import pytest
 
 from sparkstate import (
     CheckpointedFunction,
+    KeyedBatchFunction,
+    KeyedBroadcastProcessFunction,
+    KeyedCoProcessFunction,
     KeyedProcessFunction,
     ListStateDescriptor,
     MapStateDescriptor,
@@ -195,6 +198,66 @@ def test_an_error_of_open_names_the_operator() -> None:
         errors.UserCodeError, match=r"operator 'count': open\(\) raised RuntimeError: no database"
     ):
         declared(function)
+
+
+RULES = MapStateDescriptor("rules", Types.STRING(), Types.LONG())
+
+
+class OnBatches(KeyedBatchFunction):
+    """Of Arrow batches."""
+
+    def open(self, ctx: Any) -> None:
+        ctx.get_state(ValueStateDescriptor("n", Types.LONG()))
+
+    def process_batch(self, batch: Any, keys: Any, ctx: Any) -> None:
+        """No row comes."""
+
+
+class OnTwo(KeyedCoProcessFunction):
+    """Of two streams."""
+
+    def open(self, ctx: Any) -> None:
+        ctx.get_state(ValueStateDescriptor("n", Types.LONG()))
+
+    def process_element1(self, value: Any, ctx: Any) -> None:
+        """No row comes."""
+
+    def process_element2(self, value: Any, ctx: Any) -> None:
+        """No row comes."""
+
+
+class OnRules(KeyedBroadcastProcessFunction):
+    """Of a stream and rules."""
+
+    def open(self, ctx: Any) -> None:
+        ctx.get_state(ValueStateDescriptor("n", Types.LONG()))
+
+    def process_element(self, value: Any, ctx: Any) -> None:
+        """No row comes."""
+
+    def process_broadcast_element(self, value: Any, ctx: Any) -> None:
+        """No row comes."""
+
+
+@pytest.mark.parametrize(
+    ("function", "fields", "wanted"),
+    [
+        pytest.param(OnBatches(), {}, {"n": "value"}, id="batches"),
+        pytest.param(OnTwo(), {"second_columns": ()}, {"n": "value"}, id="two-inputs"),
+        pytest.param(
+            OnRules(),
+            {"second_columns": (), "states": (RULES,)},
+            {"n": "value", "rules": "broadcast"},
+            id="broadcast",
+        ),
+    ],
+)
+def test_every_kind_of_function_is_opened(
+    function: Any, fields: dict[str, Any], wanted: dict[str, str]
+) -> None:
+    spec = kinds.spec(function, uid="x", row_columns=(), key_columns=("k",), key_type=Types.LONG(), **fields)
+    (found,) = declaration.of_operators([spec], SPACE, 3, {}, ManualClock(0))
+    assert {state.name: str(state.kind) for state in found.states} == wanted
 
 
 # -- differences of the job --------------------------------------------------------------------------------------------
