@@ -300,6 +300,13 @@ def test_sources_are_counted_and_told_apart_as_far_as_their_offsets_show() -> No
     assert differences.of_sources(('{"logOffset"', "{}", "[1]"), ["file", "kafka", "rate"]) == (), "not told"
 
 
+def test_the_order_of_sources_of_one_format_is_said_to_be_unknown() -> None:
+    (told,) = differences.notices((FILES, KAFKA, FILES), ["file", "kafka", "file"])
+    assert "several sources of the format file" in told
+    assert differences.notices((FILES, KAFKA), ["file", "kafka"]) == ()
+    assert differences.notices((), ["file", "file"]) == (), "nothing is stored, so no order is known"
+
+
 def test_a_rescale_is_told_and_refuses_nothing() -> None:
     (found,) = differences.of_slots(2, 3)
     assert not found.refused

@@ -78,6 +78,17 @@ def of_sources(offsets: Sequence[str], formats: Sequence[str]) -> tuple[JobFindi
     return (replace(found, message=message),)
 
 
+def notices(offsets: Sequence[str], formats: Sequence[str]) -> tuple[str, ...]:
+    """Sentences about what a check cannot find out."""
+    several = sorted({each for each in formats if formats.count(each) > 1})
+    if not offsets or not several:
+        return ()
+    return (
+        f"the job reads several sources of the format {several[0]}: whether keyed(…) and broadcast(…) are called for "
+        "them in the earlier order cannot be seen, and each source goes on from the offset at its place",
+    )
+
+
 def _format_of(offset: str) -> str:
     """The format of the source that wrote an offset, as far as it shows."""
     try:

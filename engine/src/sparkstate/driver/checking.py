@@ -48,10 +48,11 @@ def check(
         key_space, refused = _key_space(chosen, restored)
         specs = planning.operator_specs(declared)
         slots = min(chosen.slots, key_space.shards)
-        sources = differences.of_sources(_offsets(restored), _formats(declared))
+        read = _offsets(restored), _formats(declared)
         question = opening.Question(specs, key_space, slots, dict(settings.entry.params))
         found = opening.opened(slot_pool.pickled(question), python_path)
-    return _report(chosen, restored, found, (*refused, *sources), by_savepoint)
+    refused += differences.of_sources(*read)
+    return _report(chosen, restored, found, refused, differences.notices(*read), by_savepoint)
 
 
 @contextlib.contextmanager
@@ -113,6 +114,7 @@ def _report(
     restored: RestoredSnapshot,
     declared: tuple[declaration.DeclaredOperator, ...],
     refused: tuple[JobFinding, ...],
+    notices: tuple[str, ...],
     by_savepoint: bool,
 ) -> Report:
     metadata = restored.metadata
@@ -135,4 +137,5 @@ def _report(
             may_drop=settings.allow_non_restored_state,
         ),
         differences=found,
+        notices=notices,
     )
