@@ -167,7 +167,11 @@ class Slot:
         if taken is not None:
             self._restore(engine, number, slots, taken)
         spec = OperatorSpec(
-            uid="op", function=Scripted(), row_columns=(), key_columns=("k",), key_type=KEY_TYPES[engine.keys]
+            uid="op",
+            function=engine.make_function(),
+            row_columns=(),
+            key_columns=("k",),
+            key_type=KEY_TYPES[engine.keys],
         )
         self.operator = KeyedOperator(spec, self.stores, KEY_SPACE, ManualClock(), number, slots)
         self.operator.open()
@@ -204,6 +208,8 @@ class Engine:
         self.uploaded = 0
         self.slots: list[Slot] = []
         self.keys = "text"
+        self.make_function: Callable[[], KeyedProcessFunction] = Scripted
+        """The job's code, for the slots that are started from now on."""
 
     def new_folder(self) -> Path:
         self.count += 1

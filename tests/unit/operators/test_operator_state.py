@@ -224,6 +224,51 @@ def test_restored_state_of_another_kind_or_type_is_refused_with_both(
             after.restore(taken)
 
 
+def row(names: str, *kinds: Any, **said: Any) -> Any:
+    return Types.ROW_NAMED(names.split(), list(kinds), **said)
+
+
+class Noted(KeyedProcessFunction, CheckpointedFunction):
+    """Keeps rows of one type in operator state of every kind."""
+
+    def __init__(self, kind: Any, value: Any = None) -> None:
+        self.kind, self.value = kind, value
+
+    def initialize_state(self, ctx: Any) -> None:
+        store = ctx.get_operator_state_store()
+        self.own = store.get_list_state(ListStateDescriptor("own", self.kind))
+        self.all = store.get_union_list_state(ListStateDescriptor("all", self.kind))
+        self.rules = store.get_broadcast_state(MapStateDescriptor("rules", Types.STRING(), self.kind))
+
+    def process_element(self, value: Any, ctx: Any) -> None:
+        pass
+
+    def snapshot_state(self, ctx: Any) -> None:
+        if self.value is not None:
+            self.own.add(self.value)
+            self.all.add(self.value)
+            self.rules.put("rule", self.value)
+
+
+def test_operator_state_of_every_kind_is_migrated_to_the_declared_type() -> None:
+    v1, v2 = row("id", Types.INT()), row("at id", Types.STRING(), Types.BIG_INT(), defaults={"at": "?"})
+    v3 = row("number", Types.BIG_DEC(), aliases={"number": "id"})
+    with harness(Noted(v1, (7,)), parallelism=2) as first, harness(Noted(v2, ("now", 10**20))) as second:
+        second.restore(first.snapshot(), parallelism=3)
+        assert [second.operator_state("own", n) for n in range(3)] == [[("?", 7)], [("?", 7)], []]
+        assert second.operator_state("all", 2) == [("?", 7)] * 2
+        assert second.operator_state("rules", 1) == {"rule": ("?", 7)}
+        taken = second.snapshot()
+        with harness(Noted(v3)) as third:
+            third.restore(taken)
+            assert sorted(third.operator_state("own")) == [(7,), (7,), (10**20,), (10**20,), (10**20,)]
+            assert third.operator_state("rules") == {"rule": (10**20,)}
+        with harness(Noted(row("at", Types.LONG()))) as refused:
+            told = "was a split list of ROW.* and is now .*at at: STRING and LONG"
+            with pytest.raises(errors.StateMigrationError, match=told):
+                refused.restore(taken)
+
+
 def test_state_that_a_new_version_no_longer_declares_is_kept() -> None:
     class Nothing(KeyedProcessFunction):
         def process_element(self, value: Any, ctx: Any) -> None:

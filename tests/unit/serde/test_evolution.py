@@ -7,6 +7,7 @@ import decimal
 
 import msgspec
 import pytest
+from support.repository import tree
 
 from sparkstate import errors
 from sparkstate.serde import evolution_table, migration, type_changes
@@ -188,3 +189,12 @@ def test_rows_of_a_list_keep_their_class():
     found = migrated(Types.ROW([INT]), row("a", INT), (1,))
     assert isinstance(found, Row)
     assert found.a == 1
+
+
+def test_the_page_has_the_table_of_the_rules():
+    page = (tree.ROOT / "docs" / "schema-evolution.md").read_text()
+    _, _, rest = page.partition("prints them -->\n")
+    shown, _, _ = rest.partition("<!-- end of rules -->")
+    assert shown.splitlines() == list(evolution_table.lines()), (
+        "run `python -m sparkstate.serde.evolution_table`, and put what it prints on the page"
+    )

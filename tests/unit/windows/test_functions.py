@@ -330,3 +330,49 @@ def test_a_first_row_that_fails_leaves_no_timer_and_the_next_one_sets_it() -> No
     commit_overlays([(operator, overlay)])
     assert ops.rows_of(overlay) == [("sum", 2)]
     assert (overlay.timers_fired, len(ops.rows_of(overlay, "errors"))) == (1, 2)
+
+
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+@pytest.mark.parametrize("kind", ["elements", "reduced", "accumulator", "session"])
+def test_the_contents_of_open_windows_are_migrated_to_the_type_of_now(kind: str, backend: Any) -> None:
+    """A field more, with a default, and a longer number; the window fires with old rows and new ones."""
+    old = Types.ROW_NAMED(["key", "value"], [Types.STRING(), Types.INT()])
+    new = Types.ROW_NAMED(
+        ["unit", "key", "value"], [Types.STRING(), Types.STRING(), Types.BIG_INT()], defaults={"unit": "m"}
+    )
+
+    class Collected(AggregateFunction):
+        def create_accumulator(self):
+            return []
+
+        def add(self, value, accumulator):
+            return [*accumulator, value]
+
+        def get_result(self, accumulator):
+            return [tuple(each) for each in accumulator]
+
+        def merge(self, acc_a, acc_b):
+            return [*acc_a, *acc_b]
+
+    class Rows(windows.ProcessWindowFunction):
+        def process(self, key, ctx, elements):
+            yield [tuple(each) for each in elements]
+
+    def operation(declared):
+        over = windows.over(windows.EventTimeSessionWindows.with_gap(5) if kind == "session" else TUMBLING)
+        if kind == "reduced":
+            return over.reduce(lambda a, b: a, Rows(), value_type=declared)
+        if kind == "accumulator":
+            return over.aggregate(Collected(), accumulator_type=Types.LIST(declared))
+        return over.process(Rows(), element_type=declared)
+
+    with (
+        harness(operation(old), backend=backend) as before,
+        harness(operation(new), backend=backend, parallelism=2) as after,
+    ):
+        before.process_element(row(1), 1)
+        after.restore(before.snapshot())
+        after.process_element({"unit": "l", "key": "a", "value": 2}, 2)
+        after.process_watermark(100)
+        wanted = [("m", "a", 1)] if kind == "reduced" else [("m", "a", 1), ("l", "a", 2)]
+        assert after.output() == [wanted]

@@ -281,9 +281,11 @@ class ShardStore(Protocol):
     key_groups: KeyGroupRange
 
     def table(self, spec: TableSpec) -> Table:
-        """The table of that spec, created if new. The same object for the same name.
+        """The table of that spec, created if new. The same object for the same name and types.
 
-        Raises :class:`errors.StateMigrationError` if the stored table has another kind or other types.
+        Where the stored values are of another type, ``canonical.check_same_table`` says how they become values of the
+        declared one, or raises :class:`errors.StateMigrationError`. From then on the table reads and writes the
+        declared type, and so does every snapshot that a restore can read.
         """
 
     def tables(self) -> Sequence[TableSpec]:

@@ -92,8 +92,8 @@ def parse_table(header: TableHeader) -> TableSpec:
 
 
 def check_same_table(stored: TableSpec, declared: TableSpec) -> Verdict:
-    """What becomes of the values of ``stored`` now that it is ``declared``. Raises ``StateMigrationError`` unless they
-    can be read (docs/schema-evolution.md)."""
+    """The verdict on values of ``stored`` now that the job says ``declared``. Raises ``StateMigrationError`` for those
+    that cannot be read (docs/schema-evolution.md)."""
     verdict = evolution.compare(stored, declared)
     if verdict.is_refused:
         raise errors.StateMigrationError(verdict.message)

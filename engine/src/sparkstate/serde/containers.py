@@ -42,7 +42,7 @@ class RowType(TypeInformation):
     """ROW and ROW_NAMED: fields may be null. A value is a ``Row``; tuples, lists and dicts by name are taken too.
 
     ``aliases``, ``defaults`` and ``dropped`` say how a row that was stored with other fields becomes one of these
-    (``evolution``). They are no part of the type.
+    (``evolution``). They do not belong to the type.
     """
 
     aliases: Mapping[str, tuple[str, ...]] = {}
@@ -50,7 +50,7 @@ class RowType(TypeInformation):
     defaults: Mapping[str, Any] = {}
     """Values of fields that the stored row does not have, normalised."""
     dropped: tuple[str, ...] = ()
-    """Earlier fields that are gone on purpose."""
+    """Earlier fields that this row does without on purpose."""
 
     def __init__(self, fields: Sequence[TypeInformation], names: Sequence[str] | None = None) -> None:
         if names is not None and (len(names) != len(fields) or len(set(names)) != len(names)):

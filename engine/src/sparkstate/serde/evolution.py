@@ -17,7 +17,7 @@ from sparkstate.serde.typeinfo import TypeInformation
 
 
 class VerdictKind(enum.StrEnum):
-    """What becomes of stored state."""
+    """The fates of stored state."""
 
     AS_IS = "as it is"
     """The stored bytes are read as they are."""
@@ -33,25 +33,32 @@ class Declaration(Protocol):
     """Identity and types of one state: ``backends.base.TableSpec``, or :class:`StateTypes`."""
 
     @property
-    def uid(self) -> str: ...
+    def uid(self) -> str:
+        """The operator."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name within the operator."""
 
     @property
-    def kind(self) -> str: ...
+    def kind(self) -> str:
+        """``value``, ``list``, …"""
 
     @property
-    def key_type(self) -> TypeInformation | None: ...
+    def key_type(self) -> TypeInformation | None:
+        """Of the stream's keys; None for operator state."""
 
     @property
-    def value_type(self) -> TypeInformation | None: ...
+    def value_type(self) -> TypeInformation | None:
+        """Of the stored values; None for timers."""
 
     @property
-    def user_key_type(self) -> TypeInformation | None: ...
+    def user_key_type(self) -> TypeInformation | None:
+        """Of the keys of a map; None for other kinds."""
 
     @property
-    def namespace_type(self) -> TypeInformation | None: ...
+    def namespace_type(self) -> TypeInformation | None:
+        """None where namespaces tell their own types."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +106,7 @@ class Verdict:
     """Refused: both types of ``field``, or of ``part`` where there is no field; else those of the whole value."""
     remedy: str = ""
     changes: tuple[str, ...] = ()
-    """What becomes of each changed field, in words."""
+    """The fate of each changed field, in words."""
     plan: Plan | None = None
     """How stored values become values of the new type; None: they are so already, or are refused."""
 
@@ -140,12 +147,10 @@ def compare(stored: Declaration, declared: Declaration, *, reads_all: bool = Fal
         if before is now:
             return Verdict(VerdictKind.AS_IS, declared.uid, declared.name)
         return _refused(declared, "value type", "", remedy=AS_BEFORE, **shown)
-    try:
-        resolved = type_changes.resolve(before, now)
-    except type_changes.TypeRefusal as refusal:
-        return _refused(
-            declared, "value type", refusal.path, refusal.before, refusal.now, f"{refusal.remedy}{AS_BEFORE}"
-        )
+    resolved = type_changes.resolve(before, now)
+    if isinstance(resolved, type_changes.TypeRefusal):
+        remedy = f"{resolved.remedy}{AS_BEFORE}"
+        return _refused(declared, "value type", resolved.path, resolved.before, resolved.now, remedy)
     kind = VerdictKind.FULL_PASS if reads_all else VerdictKind.ON_READ
     if resolved.plan is None:
         kind = VerdictKind.AS_IS

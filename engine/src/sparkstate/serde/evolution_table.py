@@ -102,3 +102,7 @@ def lines() -> Iterator[str]:
 
 def _state(value_type: TypeInformation) -> evolution.StateTypes:
     return evolution.StateTypes("operator", "state", "value", Types.LONG(), value_type)
+
+
+if __name__ == "__main__":
+    print("\n".join(lines()))

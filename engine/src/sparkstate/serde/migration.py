@@ -21,19 +21,18 @@ _NIL: Final = b"\xc0"
 
 
 class Cast(msgspec.Struct, frozen=True, tag="cast"):
-    """A single value in another form: whole number to ``digits``, whole number to ``float``, day to its ``midnight``
-    in microseconds."""
+    """A single value in another form: a whole number as ``digits`` or ``float``, a day as its ``midnight`` in µs."""
 
     to: Literal["digits", "float", "midnight"]
 
 
-class FieldPlan(msgspec.Struct, frozen=True):
+class FieldPlan(msgspec.Struct, frozen=True, omit_defaults=True):
     """Where a field of the new row comes from."""
 
     source: int
     """Its place in the old row; -1: the old row does not have it."""
     plan: Plan | None = None
-    """What becomes of its value, unless that is null; None: it stays."""
+    """The plan of its value, unless that is null; None: it stays."""
     default: bytes = _NIL
     """The packed value of a field that the old row does not have, as msgpack."""
 

@@ -15,26 +15,38 @@ from sparkstate.serde.migration import Cast, Elements, Entries, FieldPlan, Field
 from sparkstate.serde.typeinfo import TypeInformation, pack_bytes
 
 
-class TypeRefusal(Exception):
-    """A type cannot become another. ``remedy`` is empty or ends with ``; ``."""
+@dataclass(frozen=True)
+class TypeRefusal:
+    """A type cannot become another."""
 
-    def __init__(self, path: str, before: str, now: str, remedy: str = "") -> None:
-        super().__init__(path, before, now, remedy)
-        self.path, self.before, self.now, self.remedy = path, before, now, remedy
+    path: str
+    before: str
+    now: str
+    remedy: str = ""
+    """Empty, or ends with ``; `` or ``or ``."""
 
 
 @dataclass(frozen=True)
-class Resolved:
+class TypePlan:
     """How values of one type become values of another."""
 
     plan: Plan | None
     changes: tuple[str, ...]
 
 
-def resolve(before: TypeInformation, now: TypeInformation) -> Resolved:
-    """The plan from one type to another. Raises :class:`TypeRefusal` with the path and both types."""
+def resolve(before: TypeInformation, now: TypeInformation) -> TypePlan | TypeRefusal:
+    """The plan from one type to another, or the part of them that stands in its way."""
     walk = _Walk()
-    return Resolved(walk.plan("", before, now), tuple(walk.changes))
+    try:
+        return TypePlan(walk.plan("", before, now), tuple(walk.changes))
+    except _Refused as error:
+        return error.refusal
+
+
+class _Refused(Exception):
+    def __init__(self, refusal: TypeRefusal) -> None:
+        super().__init__(refusal)
+        self.refusal = refusal
 
 
 _WHOLE: Final = ("BYTE", "SHORT", "INT", "LONG")
@@ -76,8 +88,8 @@ class _Walk:
             return self._row(path, before, now)
         raise self._no(path, before, now)
 
-    def _no(self, path: str, before: TypeInformation, now: TypeInformation, remedy: str = "") -> TypeRefusal:
-        return TypeRefusal(path, before.describe(), now.describe(), remedy)
+    def _no(self, path: str, before: TypeInformation, now: TypeInformation, remedy: str = "") -> _Refused:
+        return _Refused(TypeRefusal(path, before.describe(), now.describe(), remedy))
 
     def _widening(self, path: str, before: TypeInformation, now: TypeInformation) -> Plan | None:
         pair = (before.describe(), now.describe())

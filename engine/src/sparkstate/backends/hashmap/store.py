@@ -13,7 +13,7 @@ from typing import Any
 from sparkstate import errors
 from sparkstate.backends import base, canonical
 from sparkstate.backends.base import ShardStats, TableChanges, TableSpec, TableStats
-from sparkstate.backends.hashmap import migrating, snapshot, tables
+from sparkstate.backends.hashmap import migration, snapshot, tables
 from sparkstate.backends.hashmap.column_table import HashMapColumnTable
 from sparkstate.backends.hashmap.key_groups import KeyGroupsOfKeys
 from sparkstate.backends.hashmap.kinds import HashMapTable, create_table
@@ -41,7 +41,7 @@ class HashMapShardStore:
         elif found.spec is not spec:
             verdict = canonical.check_same_table(found.spec, spec)
             if verdict.before != verdict.now:
-                found = migrating.taken_up(found, spec, verdict, self._key_groups[spec.uid])
+                found = migration.taken_up(found, spec, verdict, self._key_groups[spec.uid])
                 self._tables[spec.uid, spec.name] = found
             found.spec = spec  # so that the next look is by identity
         return found

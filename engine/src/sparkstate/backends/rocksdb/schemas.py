@@ -22,8 +22,8 @@ from sparkstate.serde import migration, types
 from sparkstate.serde.migration import Plan
 from sparkstate.serde.typeinfo import SCHEMA_ID, SCHEMA_PREFIX, TypeInformation
 
-LAST_ID: Final = 255
-"""A schema id is one byte."""
+LAST_ID: Final = 127
+"""A schema id is one byte. The upper half is left to marks of other kinds."""
 
 Bytes: TypeAlias = Callable[[bytes], bytes]
 
@@ -76,11 +76,10 @@ class SchemaCodec:
         if number == self._id:
             return SCHEMA_PREFIX + stored[1:]
         migrate = self._migrations.get(number)
-        # A type reads the id 0 only, so no other may come out of here as 0 without having been migrated.
         return stored if migrate is None else migrate(stored)
 
     def stamped(self, plain: bytes) -> bytes:
-        """The inverse, for what is written now."""
+        """The inverse, for values that are written now."""
         return self._prefix + plain[1:] if plain else plain
 
 

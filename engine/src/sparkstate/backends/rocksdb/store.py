@@ -275,7 +275,9 @@ class RocksDBShardStore:
         for header in meta.tables:
             spec = canonical.parse_table(header)
             self._specs[spec.uid, spec.name] = spec
-        self._schemas = {(each.uid, each.name): each for each in meta.schemas}
+        for each in meta.schemas:
+            SchemaCodec(each)  # a plan that cannot be read is told now, not by the first value that needs it
+            self._schemas[each.uid, each.name] = each
         if heap.FILE in files:
             self._restore_rows(files[heap.FILE])
         if self._options.heap_timers:

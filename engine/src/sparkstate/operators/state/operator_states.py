@@ -174,7 +174,7 @@ class OperatorStates(operator_state.OperatorStateStore):
     def _take(
         self, name: str, mode: Mode, value_type: TypeInformation, key_type: TypeInformation | None
     ) -> StoredState | None:
-        """What was stored of that state, migrated to the type of its values now."""
+        """The stored state, in the type that is declared now; None if there is none."""
         stored = self._undeclared.get(name)
         if stored is None:
             return None
