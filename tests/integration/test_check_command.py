@@ -164,3 +164,33 @@ def test_another_number_of_sources_is_refused_by_the_check_as_by_the_start(tmp_p
     with driving.Driver(tmp_path, fewer, attempt=2) as second:
         assert second.wait() != 0
     assert "There are [3] sources in the checkpoint offsets and now there are [1]" in second.log()
+
+
+@pytest.mark.parametrize(
+    ("backend", "migrated"), [("hashmap", "full-pass"), ("rocksdb", "on-read")], ids=["hashmap", "rocksdb"]
+)
+def test_versions_of_one_job_start_as_the_check_has_said(tmp_path: Path, backend: str, migrated: str) -> None:
+    rows = totals.make_input(tmp_path / "in", files=1)
+
+    def version(number: int) -> dict[str, Any]:
+        params = {"version": str(number)}
+        return driving.manifest(tmp_path, "typed_totals.py", stateBackend={"type": backend}, params=params)
+
+    with driving.Driver(tmp_path, version(1)) as first:
+        first.finish()
+    forward = Checked(tmp_path, version(2), "-o", "json")
+    assert forward.code == 0, forward.err
+    assert {forward.outcomes()[f"totals/{name}"] for name in ("total", "seen")} == {migrated}
+    (total,) = (one for one in forward.document["states"] if one["state"] == "total")
+    assert "origin" in total["message"], "the new field"
+    rows += totals.make_input(tmp_path / "in", files=1, first=1, seed=4)
+    with driving.Driver(tmp_path, version(2), attempt=2) as second:
+        second.finish()
+    totals.check(tmp_path / "out", rows)
+    back = Checked(tmp_path, version(1), "-o", "json")
+    assert back.code == 3, back.err
+    assert back.outcomes()["totals/total"] == "refused"
+    with driving.Driver(tmp_path, version(1), attempt=3) as third:
+        assert third.wait() == 3
+    (refused,) = (one for one in back.document["states"] if one["state"] == "total")
+    assert third.end()["message"].endswith(refused["message"]), "the check gives the words of the start"

@@ -32,7 +32,7 @@ class Function(KeyedProcessFunction):
 
 def opened(act: Any, python_path: tuple[str, ...] = ()) -> Any:
     spec = kinds.spec(Function(act), uid="count", row_columns=(), key_columns=("k",), key_type=Types.LONG())
-    question = opening.Question((spec,), KeySpace(128, 4), 2, {})
+    question = opening.OpeningRequest((spec,), KeySpace(128, 4), 2, {})
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     try:
         return opening.opened(cloudpickle.dumps(question), python_path)

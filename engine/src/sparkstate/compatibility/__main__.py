@@ -14,14 +14,14 @@ from sparkstate.slots import server
 
 
 def main() -> None:
-    """Read a question, write the answer; the user's code may print meanwhile."""
+    """Read a request, write the answer; the user's code may print meanwhile."""
     answers = os.dup(1)
     os.dup2(2, 1)
     python_path: list[str] = json.loads(sys.stdin.buffer.readline())
     sys.path[:0] = [entry for entry in python_path if entry not in sys.path]
     answer: object
     try:
-        asked: opening.Question = server.unpickled(sys.stdin.buffer.read())
+        asked: opening.OpeningRequest = server.unpickled(sys.stdin.buffer.read())
         answer = declaration.of_operators(
             asked.specs, asked.key_space, asked.slots, asked.parameters, clock.SystemClock()
         )

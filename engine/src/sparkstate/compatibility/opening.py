@@ -22,7 +22,7 @@ from sparkstate.operators.spec import KeyedSpec
 
 
 @dataclass(frozen=True)
-class Question:
+class OpeningRequest:
     """The arguments of ``declaration.of_operators``, without its clock."""
 
     specs: tuple[KeyedSpec, ...]
@@ -39,15 +39,15 @@ class Failure:
     message: str
 
 
-def opened(question: bytes, python_path: Sequence[str]) -> tuple[DeclaredOperator, ...]:
-    """The declared states of the operators in a pickled :class:`Question`. ``python_path``: folders with the job's
-    modules. The functions' own prints go to standard error.
+def opened(request: bytes, python_path: Sequence[str]) -> tuple[DeclaredOperator, ...]:
+    """The declared states of the operators in a pickled :class:`OpeningRequest`. ``python_path`` has the folders with
+    the job's modules. The functions' own prints go to standard error.
 
     Raises ``DeclarationError`` and ``UserCodeError``.
     """
     done = subprocess.run(
         [sys.executable, "-m", "sparkstate.compatibility"],
-        input=json.dumps(list(python_path)).encode() + b"\n" + question,
+        input=json.dumps(list(python_path)).encode() + b"\n" + request,
         stdout=subprocess.PIPE,
         check=False,
         env={"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0", **os.environ},

@@ -49,8 +49,8 @@ def check(
         specs = planning.operator_specs(declared)
         slots = min(chosen.slots, key_space.shards)
         read = _offsets(restored), _formats(declared)
-        question = opening.Question(specs, key_space, slots, dict(settings.entry.params))
-        found = opening.opened(slot_pool.pickled(question), python_path)
+        request = opening.OpeningRequest(specs, key_space, slots, dict(settings.entry.params))
+        found = opening.opened(slot_pool.pickled(request), python_path)
     refused += differences.of_sources(*read)
     return _report(chosen, restored, found, refused, differences.notices(*read), by_savepoint)
 
