@@ -197,6 +197,19 @@ class CreateCommand:
 
 
 @dataclass(frozen=True)
+class CreateCheck:
+    """``sparkstate check`` as a Job, in the pod that a driver of ``revision`` would have."""
+
+    name: str
+    revision: str
+    start: Start
+    """The start instruction of the attempt that would follow."""
+    arguments: tuple[str, ...]
+    limit_s: int
+    """Kubernetes stops it after this time."""
+
+
+@dataclass(frozen=True)
 class DeleteCommand:
     """An engine command's Job, done or given up."""
 
@@ -206,7 +219,7 @@ class DeleteCommand:
 Action = (
     AddFinalizer | RemoveFinalizer | CreateRevision | EnsureChildren | StartAttempt | DeletePod | DeleteAttempt
     | DeleteChild | DeleteRevision | TriggerSavepoint | LetClaim | CreateSnapshot | DeleteSnapshot | CreateCommand
-    | DeleteCommand
+    | CreateCheck | DeleteCommand
 )  # fmt: skip
 
 

@@ -33,6 +33,8 @@ RESTORE_INFO: dict[str, Any] = {
     },
 }  # fmt: skip
 
+CHECK: dict[str, Any] = {"ok": bool, "compatible": bool, "url": str, "message": str}
+
 
 def require(found: Any, shape: Mapping[str, Any], where: str = "answer") -> None:
     """Raise ValueError unless every field of ``shape`` that is there has its type. Null is not there."""

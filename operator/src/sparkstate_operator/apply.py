@@ -20,7 +20,7 @@ from sparkstate_operator.edges import kube as k
 from sparkstate_operator.edges.driver import Drivers
 from sparkstate_operator.hooks import Hooks
 from sparkstate_operator.memory import Memory
-from sparkstate_operator.objects import children, commands, driver
+from sparkstate_operator.objects import check, children, commands, driver
 from sparkstate_operator.objects.parts import Context
 
 _log = logging.getLogger(__name__)
@@ -168,6 +168,10 @@ class Applier:
         match action:
             case actions.CreateCommand():
                 await self._job_command(action, seen, revisions)
+            case actions.CreateCheck():
+                context = self.context(seen.job, revisions[action.revision])
+                body = _built(context, lambda: check.job(context, action))
+                await self._create(Write.CREATE_COMMAND, k.COMMANDS, seen.job.namespace, body, _of(seen.job))
             case actions.DeleteCommand(command):
                 await self.delete_command(command, seen.job.namespace)
             case actions.LetClaim(pod):
@@ -335,13 +339,8 @@ class Applier:
         revision = revisions[str(seen.job.status.get("revision"))]
         context = self.context(seen.job, revision)
         command = commands.of_job(context, action, await self._manifest(seen, revision))
-        await self._create(
-            Write.CREATE_COMMAND,
-            k.COMMANDS,
-            seen.job.namespace,
-            commands.job(command, self._config.ids),
-            _of(seen.job),
-        )
+        body = commands.job(command, self._config.ids)
+        await self._create(Write.CREATE_COMMAND, k.COMMANDS, seen.job.namespace, body, _of(seen.job))
 
     async def _manifest(self, seen: observed.ObservedState, revision: plan.Revision) -> str:
         """The ConfigMap with the newest attempt's manifest; where none is left, one is made for the command."""

@@ -76,7 +76,8 @@ class Observer:
         if job is not None and labels.FINALIZER not in job.finalizers:
             memory.attempts.unwritten = uid
         deep = deep or job is None or job.deleting_at is not None or _is_lost(job)
-        mine, strays = await self._children(namespace, name, uid, deep=deep)
+        checks = job is not None and _intent(job) == job_life.CHECK
+        mine, strays = await self._children(namespace, name, uid, deep=deep, checks=checks)
         if job is None:
             return Look(None, {}, strays)
         pods = [
@@ -113,11 +114,11 @@ class Observer:
         return Look(seen, known, strays)
 
     async def _children(
-        self, namespace: str, name: str, uid: str, *, deep: bool
+        self, namespace: str, name: str, uid: str, *, deep: bool, checks: bool
     ) -> tuple[list[tuple[k.Kind, observed.Child]], tuple[tuple[k.Kind, observed.Child], ...]]:
-        kinds: tuple[k.Kind, ...] = (k.PODS,)
+        kinds: tuple[k.Kind, ...] = (k.PODS, k.COMMANDS) if checks else (k.PODS,)
         if deep:
-            kinds = (*kinds, k.CONFIG_MAPS, *STANDING, k.REVISIONS, k.COMMANDS)
+            kinds = (k.PODS, k.CONFIG_MAPS, *STANDING, k.REVISIONS, k.COMMANDS)
         found = await asyncio.gather(*(self._listed(kind, namespace, name) for kind in kinds))
         every = [(kind, child) for kind, children_ in zip(kinds, found, strict=True) for child in children_]
         mine = [(kind, child) for kind, child in every if _uid(child) == uid]
@@ -297,7 +298,11 @@ def _endpoint(
 
 def _is_lost(job: observed.Job) -> bool:
     """Whether the status was wiped, or is being rebuilt: everything that may know something is read then."""
-    return not job.status.get("phase") or (job.status.get("intent") or {}).get("action") == job_life.RECOVER
+    return not job.status.get("phase") or _intent(job) == job_life.RECOVER
+
+
+def _intent(job: observed.Job) -> str:
+    return str((job.status.get("intent") or {}).get("action") or "")
 
 
 def _uid(child: observed.Child) -> str:
@@ -319,7 +324,9 @@ def _commands(mine: list[tuple[k.Kind, observed.Child]]) -> tuple[observed.Comma
             if pod.phase not in ("Succeeded", "Failed"):
                 pods[owner] = pod
     return tuple(
-        observed.command_of(child.body, words.get(child.name, {}), pods.get(child.name))
+        observed.command_of(
+            child.body, words.get(child.name, {}), pods.get(child.name), had_pod=child.name in words
+        )
         for kind, child in mine
         if kind is k.COMMANDS
     )

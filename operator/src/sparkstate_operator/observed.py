@@ -38,6 +38,8 @@ class Command:
     ended_at: datetime | None = None
     pod: Pod | None = None
     """The one of its pods that has not ended."""
+    had_pod: bool = False
+    """Whether it has a pod, which may have ended."""
     cut_off_s: int | None = None
     """The time limit at which Kubernetes stopped it, if that is how it failed."""
 
@@ -127,7 +129,7 @@ def child_of(body: Document, kind: str) -> Child:
     )
 
 
-def command_of(body: Document, result: Document, pod: Pod | None = None) -> Command:
+def command_of(body: Document, result: Document, pod: Pod | None = None, *, had_pod: bool = False) -> Command:
     """From the API server's document of a Job, its pod's last word, and the pod that has not ended."""
     meta = body["metadata"]
     conditions = body.get("status", {}).get("conditions") or ()
@@ -144,6 +146,7 @@ def command_of(body: Document, result: Document, pod: Pod | None = None) -> Comm
         result=result,
         ended_at=clock.parse(times[0]) if times else None,
         pod=pod,
+        had_pod=had_pod,
         cut_off_s=(body.get("spec") or {}).get("activeDeadlineSeconds")
         if reasons.get("Failed") == "DeadlineExceeded"
         else None,

@@ -246,6 +246,7 @@ TABLE = (
     Field("fenceTimeout", "duration", "30s"),
     Field("sinkTimeout", "duration", "1m"),
     Field("upgradeMode", built_in="last-state"),
+    Field("upgradeCheck", "boolean", True),
     Field("state", built_in="running"),
     Field("restoreFrom.uri", "location", flink=("execution.state-recovery.path", "execution.savepoint.path")),
     Field("startEmpty", "boolean", False, applies=unwritten),

@@ -136,7 +136,7 @@ def test_what_cannot_be_sent_to_slots_is_final_and_what_could_not_this_time_is_n
     error: Exception, *, is_final: bool
 ) -> None:
     with pytest.raises(errors.SparkstateError, match=r"pickled|cannot be sent") as caught:
-        slot_pool._pickled(Raising(error))  # type: ignore[arg-type]
+        slot_pool.pickled(Raising(error))  # type: ignore[arg-type]
     assert isinstance(caught.value, errors.DeclarationError) is is_final
 
 

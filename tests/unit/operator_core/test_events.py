@@ -16,7 +16,8 @@ from support.scene.decisions import NOW, ended, job, pod, revision, running_stat
 from sparkstate_operator import actions, clock, errors, labels, observed, plan
 from sparkstate_operator.config import Config
 from sparkstate_operator.core import naming, settings
-from sparkstate_operator.decide import decide, snapshot
+from sparkstate_operator.decide import checking, decide, snapshot
+from sparkstate_operator.decide.draft import Draft
 from sparkstate_operator.edges import kube
 from sparkstate_operator.events import Recorder
 
@@ -103,6 +104,14 @@ def storage_answers(*, failed: bool) -> actions.Decision:
     return look({"phase": "Pending", "intent": {"action": "recover"}}, commands=(command,))
 
 
+def unchecked() -> actions.Decision:
+    status = running_status(lastCheckpoint={"id": 1, "uri": "s3://b/1"})
+    status |= intent("check", ago_s=130, revision=revision(**NEWER).name)
+    draft = Draft(observed.ObservedState(job(status), NOW), {}, None)
+    waits = observed.Command(checking.command_name(draft), "c", "1", "check", False, False)
+    return look(status, pod(), generation=1, commands=(waits,), **NEWER)
+
+
 JOB: dict[str, Callable[[], actions.Decision]] = {
     "AttemptStarted": lambda: look(running_status(phase="Starting", **intent("start"))),
     "AttemptSkipped": lambda: look(
@@ -116,6 +125,7 @@ JOB: dict[str, Callable[[], actions.Decision]] = {
     "Finished": lambda: look(running_status(), over(0, "Finished")),
     "SpecInvalid": lambda: look(running_status(), pod(), generation=2, invalid="no"),
     "Upgrading": lambda: look(running_status(), pod(), generation=2, **NEWER),
+    "StateNotChecked": unchecked,
     "UpgradeRefused": lambda: look(running_status(), pod(), generation=2, refused="no", **NEWER),
     "Suspending": lambda: look(running_status(), pod(), state="suspended"),
     "Suspended": lambda: look(

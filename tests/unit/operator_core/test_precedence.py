@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import random
 from collections.abc import Callable, Sequence
@@ -16,6 +17,7 @@ from support.scene.job_lives import Life
 from sparkstate_operator import observed
 from sparkstate_operator.core import job_life, naming, transitions
 from sparkstate_operator.decide import (
+    checking,
     deletion,
     failover,
     job_steps,
@@ -44,6 +46,7 @@ LISTS: dict[str, Sequence[Callable[..., Any]]] = {
     "a start": starting.STEPS,
     "a stop": stopping.STEPS,
     "an upgrade": upgrading.STEPS,
+    "a check of the state": checking.ANSWERS,
     "a lost status": recovering.STEPS,
     "a spec": deciding.SPECS,
     "a watched attempt": failover.WATCHED,
@@ -102,6 +105,33 @@ UNREAD = observed.Command(naming.command_job("orders", "uid-1", "restore-info"),
 """A lost status, and a storage that could not be read: in a life by chance it always can be."""
 
 
+STORED = running_status(lastCheckpoint={"id": 1, "uri": "s3://b/1"})
+CHECKING = STORED | {
+    "intent": {
+        "action": "check",
+        "attempt": 1,
+        "revision": revision(image="example/job:2").name,
+        "since": "2026-01-01T12:00:00Z",
+    }
+}
+"""An upgrade whose new version is asked about the state: a life by chance has no checkpoint."""
+CHECKED: tuple[tuple[float, dict[str, Any] | None], ...] = (
+    (1, None),
+    (1, {}),
+    (1, {"failed": True, "result": {"ok": True, "compatible": False, "message": "no"}}),
+    (1, {"failed": True, "result": {"message": "Error: No such command 'check'."}}),
+    (700, {"failed": True, "cut_off_s": 600}),
+    (200, {}),
+    (590, {"pod": pod(), "had_pod": True}),
+    (100, {"pod": pod(phase="Pending", ready=False, waiting="ImagePullBackOff")}),
+    (1, {"failed": True, "result": {"ok": False, "message": "away"}}),
+)
+
+
+def newer_than(status: dict[str, Any]) -> observed.Job:
+    return job(status, generation=2, image="example/job:2")
+
+
 def live(lives: int) -> None:
     """So many lives by chance, and looks at what no life by chance shows."""
     for seed in range(lives):
@@ -128,6 +158,15 @@ def live(lives: int) -> None:
     look(observed.ObservedState(harmless, NOW, drivers=(pod(),)))
     newer = job(running_status(), generation=2, image="example/job:2")
     look(observed.ObservedState(newer, NOW, drivers=(pod(),), refused="no such class"))
+    for after_s, fields in CHECKED:
+        draft = Draft(observed.ObservedState(job(CHECKING), NOW), {}, None)
+        known = observed.Command(checking.command_name(draft), "c", "1", "check", False, False)
+        commands = () if fields is None else (dataclasses.replace(known, **fields),)
+        now = NOW + timedelta(seconds=after_s)
+        look(observed.ObservedState(newer_than(CHECKING), now, drivers=(pod(),), commands=commands))
+    look(observed.ObservedState(newer_than(STORED), NOW, drivers=(pod(),)))
+    large = job(STORED, generation=2, params={str(number): "x" * 8000 for number in range(20)})
+    look(observed.ObservedState(large, NOW, drivers=(pod(),)))
     ending = pod(ready=False, deleting_at=NOW)
     look(observed.ObservedState(job(running_status()), NOW, drivers=(ending,)))
     never_placed = {1: pod(phase="Pending", ready=False, node="", deleting_at=NOW)}

@@ -139,7 +139,7 @@ def test_a_driver_that_stays_after_its_savepoint_is_ended(after_s: float, delete
 
 
 def test_a_changed_restore_from_begins_anew_from_there_once() -> None:
-    spec = {"restoreFrom": {"uri": "s3://bucket/old"}}
+    spec = {"restoreFrom": {"uri": "s3://bucket/old"}, "upgradeCheck": False}
     first = look(observed.ObservedState(job(running_status(), generation=2, **spec), NOW, drivers=(pod(),)))
     dead = pod(phase="Succeeded", ready=False, ended=ended(0, "Terminated"))
     second = look(observed.ObservedState(job(first.status, generation=2, **spec), NOW, drivers=(dead,)))

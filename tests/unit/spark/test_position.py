@@ -271,3 +271,16 @@ def test_what_spark_is_still_writing_is_no_part_of_a_position(tmp_path: Path) ->
     names = {Path(path).name for path in captured.linked}
     assert "3" in names and "kept.tmp" in names
     assert not [name for name in names if "0c7d" in name]
+
+
+def test_the_newest_offsets_of_an_archive_are_a_line_for_each_use_of_a_source() -> None:
+    entry = 'v1\n{"batchWatermarkMs":0}\n{"logOffset":%d}\n-'
+    files = {f"offsets/{epoch}": (entry % epoch).encode() for epoch in (9, 10)}
+    archive = position.packed(10, {**files, "metadata": b"{}"}, {})
+    assert position.offsets(archive) == ('{"logOffset":10}', "-")
+
+
+@pytest.mark.parametrize("archive", [b"", b"\x80", b"\xc1", position.packed(0, {"metadata": b""}, {})])
+def test_an_archive_without_offsets_is_damaged(archive: bytes) -> None:
+    with pytest.raises(errors.CorruptData, match="stored source position"):
+        position.offsets(archive)

@@ -12,6 +12,7 @@ import click
 from sparkstate import errors
 from sparkstate.cli import (
     backends,
+    check,
     deleting,
     doctor,
     driver,
@@ -53,6 +54,7 @@ COMMANDS = (
     init.init,
     run.run,
     explain.explain,
+    check.check,
     jobs.status,
     jobs.checkpoints,
     jobs.savepoint,

@@ -60,7 +60,7 @@ class SlotPool:
             addresses = slotlaunch.at_home(cls._start_in_executors(parts, number), before)
         group = SlotGroup(addresses, key, number, socket.gethostname(), _for_tasks(parts))
         slot_pool = cls(parts, number, key_space, group)
-        group.each(lambda slot: protocol.Configure(plan=_pickled(slot_pool._plan(slot))), protocol.Ok)
+        group.each(lambda slot: protocol.Configure(plan=pickled(slot_pool._plan(slot))), protocol.Ok)
         return slot_pool
 
     @staticmethod
@@ -257,8 +257,9 @@ def _for_tasks(parts: Parts) -> str:
     return "" if in_pods else context.keys.slots
 
 
-def _pickled(plan: SlotPlan) -> bytes:
-    """The job's functions travel to the slots by value."""
+def pickled(plan: object) -> bytes:
+    """The job's functions, in whatever holds them: they travel to the slots by value. Raises ``DeclarationError`` for
+    one that cannot."""
     try:
         data: bytes = cloudpickle.dumps(plan)
         return data

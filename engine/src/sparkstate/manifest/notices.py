@@ -18,6 +18,7 @@ NO_EFFECT = {
     "localStorage.sizeLimit": "the working directory is bounded by its file system",
     "localStorage.volumeClaimTemplate": "there are no volumes",
     "upgradeMode": "nobody changes the manifest of a running job",
+    "upgradeCheck": "`sparkstate check` asks before an upgrade",
     "deletion": "there is no object to delete; the state stays in storage",
     "restartNonce": "every run is a start of its own",
     "s3.secretRef": "credentials come from the default chain (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, …)",

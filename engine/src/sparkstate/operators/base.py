@@ -22,6 +22,7 @@ from sparkstate.backends.base import ShardStore, TableChanges, TimerTable
 from sparkstate.checkpoint.operator_parts import StoredState
 from sparkstate.functions import TimeDomain
 from sparkstate.operators.user_metrics import UserMetrics
+from sparkstate.serde.evolution import StateTypes
 
 ShardChanges: TypeAlias = dict[int, list[TableChanges]]
 """By shard."""
@@ -167,6 +168,9 @@ class Operator(Protocol[E]):
     @property
     def listens_to_checkpoints(self) -> bool:
         """Whether ``notify`` calls the user's code."""
+
+    def declared_operator_state(self) -> Sequence[StateTypes]:
+        """The operator state that the function has declared; the kind is the mode (``operator_parts.Mode``)."""
 
     def snapshot_operator_state(self, checkpoint_id: int, timestamp_ms: int) -> Sequence[StateImage]:
         """The committed operator state, once the user's code has written its variables into it. Called between two

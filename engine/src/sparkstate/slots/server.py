@@ -10,7 +10,7 @@ import socket
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import cloudpickle
 
@@ -155,16 +155,20 @@ class SlotServer:
             if self._was_configured:
                 raise errors.SlotLost("this slot has its plan already, and takes no other")
             self._was_configured = True
-        try:
-            plan = cloudpickle.loads(request.plan)
-        except Exception as error:
-            told = f"the job's functions cannot be loaded in a slot: {type(error).__name__}: {error}"
-            if not isinstance(error, (ImportError, AttributeError, NameError, SyntaxError)):
-                raise errors.SparkstateError(told) from error  # memory, a disk: another slot may load them
-            raise errors.DeclarationError(
-                f"{told}; what they import must be in the image, or in modules beside the job's file"
-            ) from error
-        self.slot = ConfiguredSlot(self._make_runtime(plan))
+        self.slot = ConfiguredSlot(self._make_runtime(unpickled(request.plan)))
+
+
+def unpickled(data: bytes) -> Any:
+    """Something with the job's functions in it. Raises ``DeclarationError`` if they can be loaded in no slot."""
+    try:
+        return cloudpickle.loads(data)
+    except Exception as error:
+        told = f"the job's functions cannot be loaded in a slot: {type(error).__name__}: {error}"
+        if not isinstance(error, (ImportError, AttributeError, NameError, SyntaxError)):
+            raise errors.SparkstateError(told) from error  # memory, a disk: another slot may load them
+        raise errors.DeclarationError(
+            f"{told}; what they import must be in the image, or in modules beside the job's file"
+        ) from error
 
 
 def _listen_unix(path: Path) -> socket.socket:

@@ -120,6 +120,20 @@ def source_formats(frame: DataFrame) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_format(str(node.sourceName())) for node in relations))
 
 
+def source_uses(frame: DataFrame) -> tuple[str, ...]:
+    """The format of each streaming source that the frame reads, one for each line of offsets that Spark writes, in that
+    order. A source that is read twice has two."""
+
+    def found(node: Any) -> Iterator[str]:
+        if node.getClass().getSimpleName() in _RELATIONS:
+            yield _format(str(node.sourceName()))
+        children = node.children()
+        for at in range(children.size()):
+            yield from found(children.apply(at))
+
+    return tuple(found(frame._jdf.queryExecution().analyzed()))
+
+
 def check_source(frame: DataFrame, call: str = "keyed") -> None:
     """Refuse a source that would lose or repeat rows, with a sentence that names the ``call``."""
     if not isinstance(frame, DataFrame) or not hasattr(frame, "_jdf"):

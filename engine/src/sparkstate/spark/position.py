@@ -19,6 +19,8 @@ from sparkstate import errors
 ARCHIVE_VERSION: Final = 2
 PART_BYTES: Final = 20 * 1024
 """A part that is larger than this is stored as a file of its own, to which later checkpoints refer."""
+_OFFSETS_HEAD: Final = 2
+"""Lines of an entry of Spark's offset log before those of the sources."""
 _COMPRESSION: Final = 1
 """Entries are lines of JSON with a path each: zlib's fastest level leaves about a tenth."""
 
@@ -60,6 +62,18 @@ def packed(epoch: int, files: Mapping[str, bytes], parts: Mapping[str, str]) -> 
     return msgspec.msgpack.encode(Archive(version, epoch, dict(files), dict(parts)))
 
 
+def offsets(archive: bytes) -> tuple[str, ...]:
+    """The offset of each use of a source, as Spark wrote it (``-`` before its first row); the heartbeat has none here.
+
+    Raises ``CorruptData`` and ``UnknownFormat`` as :func:`seed`.
+    """
+    files = _decoded(archive).files
+    epochs = [int(number) for name in files if (number := name.removeprefix("offsets/")).isdigit()]
+    if not epochs:
+        raise errors.CorruptData("the stored source position has no offsets")
+    return tuple(files[f"offsets/{max(epochs)}"].decode(errors="replace").split("\n")[_OFFSETS_HEAD:])
+
+
 def _no_parts(name: str) -> bytes:
     raise errors.CorruptData(f"the stored source position names the part {name!r}, which is not there")
 
@@ -72,15 +86,7 @@ def seed(
     ``heartbeat``: the query has ours as its last source, which begins anew at 0. ``part`` gives the stored bytes of a
     part by its name.
     """
-    try:
-        decoded = msgspec.msgpack.decode(archive, type=Archive)
-    except msgspec.MsgspecError as error:
-        raise errors.CorruptData(f"the stored source position cannot be read: {error}") from error
-    if not 1 <= decoded.version <= ARCHIVE_VERSION:
-        raise errors.UnknownFormat(
-            f"the stored source position has version {decoded.version}, this sparkstate reads 1 to {ARCHIVE_VERSION}: "
-            "use the version that wrote it or a newer one"
-        )
+    decoded = _decoded(archive)
     large = [(path, _unpacked(part(name), name)) for path, name in decoded.parts.items()]
     directory.mkdir(parents=True, exist_ok=False)
     for name, content in (*decoded.files.items(), *large):
@@ -91,6 +97,19 @@ def seed(
         beats = heartbeat and name.startswith("offsets/")
         target.write_bytes(content + b"\n0" if beats else content)
     return decoded.epoch
+
+
+def _decoded(archive: bytes) -> Archive:
+    try:
+        decoded = msgspec.msgpack.decode(archive, type=Archive)
+    except msgspec.MsgspecError as error:
+        raise errors.CorruptData(f"the stored source position cannot be read: {error}") from error
+    if not 1 <= decoded.version <= ARCHIVE_VERSION:
+        raise errors.UnknownFormat(
+            f"the stored source position has version {decoded.version}, this sparkstate reads 1 to {ARCHIVE_VERSION}: "
+            "use the version that wrote it or a newer one"
+        )
+    return decoded
 
 
 def _unpacked(data: bytes, name: str) -> bytes:

@@ -35,6 +35,9 @@ TRACED = Cause(
 )
 RECOVER = "recover"
 """The intent's action while the engine is asked what the storage holds."""
+CHECK = "check"
+"""The intent's action while a new version is asked whether it takes up the state, and the command that asks it. The job
+runs on, so no phase changes."""
 ASKED_STORAGE = Cause(
     # Nothing may start before the storage has answered, so it is as if nobody had judged the job yet.
     Actor.OPERATOR,

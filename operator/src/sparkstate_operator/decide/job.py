@@ -9,6 +9,7 @@ from sparkstate_operator import actions, errors, kept_name, labels, observed
 from sparkstate_operator.config import Config
 from sparkstate_operator.core import job_life, memory
 from sparkstate_operator.decide import (
+    checking,
     deletion,
     instructing,
     job_steps,
@@ -101,6 +102,8 @@ def _is_new(draft: Draft) -> bool:
 def _keep_running(draft: Draft) -> None:
     if _is_new(draft):
         draft.note("SpecInvalid", draft.invalid, warning=True)
+    if draft.intent.get("action") == job_life.CHECK:
+        checking.end(draft)
     draft.status["observedGeneration"] = draft.seen.job.generation
     draft.wanted = draft.revision
 
@@ -118,6 +121,8 @@ def _accept(draft: Draft) -> None:
     assert wanted is not None  # a spec that cannot run is never accepted
     if (draft.status.get("refused") or {}).get("revision") != wanted.name:
         draft.status.pop("refused", None)
+    if draft.intent.get("revision") != wanted.name and draft.intent.get("action") == job_life.CHECK:
+        checking.end(draft)
     draft.before.append(actions.CreateRevision(wanted.name))
     draft.status["observedGeneration"] = draft.seen.job.generation
     if draft.intent.get("action") in job_steps.STOPS:

@@ -1,4 +1,5 @@
-"""A new revision whose pod the API server refuses in a dry run: the old one runs on, and the dry run is repeated.
+"""A new revision that is refused, by the API server in a dry run of its pod or by the check of the state: the old one
+runs on, and the upgrade is tried again.
 
 The cause of a refusal may pass: others free a quota, a ServiceAccount comes a moment later, somebody mends a policy or
 a webhook. So the dry run is repeated after pauses that double.
@@ -15,12 +16,19 @@ RETRY_S = 30.0
 LONGEST_RETRY_S = 600.0
 
 
-def note(draft: Draft, wanted: Revision) -> None:
-    """Write down that it is refused, and when it is tried again."""
+def of_pod(draft: Draft, wanted: Revision) -> None:
+    """The API server refuses the new pod."""
+    why = f"the API server refuses the new pod, so the old one runs on: {draft.seen.refused}"
+    note(draft, wanted, why)
+
+
+def note(
+    draft: Draft, wanted: Revision, why: str, *, first_s: float = RETRY_S, longest_s: float = LONGEST_RETRY_S
+) -> None:
+    """Write down that it is refused, and when it is tried again: after ``first_s``, then after pauses that double."""
     before = draft.status.get("refused") or {}
     tries = int(before.get("tries") or 1) + 1 if before.get("revision") == wanted.name else 1
-    pause_s = min(RETRY_S * 2.0 ** min(tries - 1, 10), LONGEST_RETRY_S)
-    why = f"the API server refuses the new pod, so the old one runs on: {draft.seen.refused}"
+    pause_s = min(first_s * 2.0 ** min(tries - 1, 10), longest_s)
     draft.degraded = ("UpgradeRefused", why)
     draft.status["refused"] = {
         "revision": wanted.name,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sparkstate_operator import actions, observed
 from sparkstate_operator.config import DriverRole
-from sparkstate_operator.core import naming
+from sparkstate_operator.core import job_life, naming
 from sparkstate_operator.decide.draft import Draft
 from sparkstate_operator.observed import Death
 from sparkstate_operator.plan import Revision
@@ -38,6 +38,7 @@ def sweep(draft: Draft, role: DriverRole) -> None:
             draft.acts.append(actions.DeletePod(pod, "a newer attempt runs"))
     _revisions(draft)
     _standing(draft, role)
+    _checks(draft)
 
 
 def _executors(draft: Draft) -> None:
@@ -55,6 +56,18 @@ def _executors(draft: Draft) -> None:
             draft.acts.append(actions.DeletePod(pod, f"its driver, attempt {pod.attempt}, is gone"))
         elif 0 < pod.life < newest[pod.attempt]:
             draft.acts.append(actions.DeletePod(pod, f"life {pod.life} of its driver is over"))
+
+
+def _checks(draft: Draft) -> None:
+    """Checks of new versions that nobody waits for any more."""
+    if draft.intent.get("action") == job_life.CHECK:
+        return
+    gone = [action.command.name for action in draft.acts if isinstance(action, actions.DeleteCommand)]
+    draft.acts.extend(
+        actions.DeleteCommand(command)
+        for command in draft.seen.commands
+        if command.does == job_life.CHECK and command.name not in gone
+    )
 
 
 def _standing(draft: Draft, role: DriverRole) -> None:

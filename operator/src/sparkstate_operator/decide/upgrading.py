@@ -8,10 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from sparkstate_operator import actions
 from sparkstate_operator.core import revisions
-from sparkstate_operator.decide import instructing, precedence, predecessors, refusing, starting, stopping
+from sparkstate_operator.decide import (
+    checking,
+    instructing,
+    precedence,
+    predecessors,
+    refusing,
+    starting,
+    stopping,
+)
 from sparkstate_operator.decide.draft import TERMINAL, Draft
 from sparkstate_operator.model.base import ChangeKind
 from sparkstate_operator.plan import Revision
@@ -77,12 +86,27 @@ def _nothing_runs(draft: Draft, _: Upgrade) -> Step | None:
 
 
 def _pod_is_refused(draft: Draft, _: Upgrade) -> Step | None:
-    """Last before the stop. A pod that a quota alone refuses, and that fits once the old pods are gone, is not refused:
-    waiting would never give it room."""
+    """Before the check of the state, which needs such a pod. A pod that a quota alone refuses, and that fits once the
+    old pods are gone, is not refused: waiting would never give it room."""
     return _stay if draft.seen.refused and not refusing.fits_when_stopped(draft) else None
 
 
-STEPS = (_needs_no_attempt, _state_is_missing, _nothing_runs, _pod_is_refused)
+def _state_is_unproven(draft: Draft, upgrade: Upgrade) -> Step | None:
+    """After the dry run, because only a pod that may be made can check the state; last before the stop."""
+    start = upgrade.start
+    if isinstance(start, instructing.MissingState):
+        return None
+    check = checking.Check(upgrade.wanted, start, upgrade.strongest, _begins_empty(draft, upgrade))
+    found = checking.answer(draft, check)
+    match found.verdict:
+        case checking.Verdict.FITS:
+            return None
+        case checking.Verdict.UNKNOWN:
+            return partial(_replace_unchecked, why=found.why)
+    return lambda draft, _: checking.go_on(draft, check, found)
+
+
+STEPS = (_needs_no_attempt, _state_is_missing, _nothing_runs, _pod_is_refused, _state_is_unproven)
 """None of them: the attempt that runs is replaced."""
 
 
@@ -101,15 +125,23 @@ def _begin(draft: Draft, upgrade: Upgrade) -> None:
 
 
 def _stay(draft: Draft, upgrade: Upgrade) -> None:
-    refusing.note(draft, upgrade.wanted)
+    checking.end(draft)
+    refusing.of_pod(draft, upgrade.wanted)
+
+
+def _replace_unchecked(draft: Draft, upgrade: Upgrade, why: str) -> None:
+    told = f"the upgrade goes on without a check of the state: {why}"
+    draft.note("StateNotChecked", told, warning=True)
+    _replace(draft, upgrade)
 
 
 def _replace(draft: Draft, upgrade: Upgrade) -> None:
     """Ask the attempt to end. The dry run of its successor's pod comes before that (``check``)."""
+    checking.end(draft)
     start = _start(upgrade)
     draft.check = actions.StartAttempt(draft.attempt + 1, upgrade.wanted.name, start)
     mode = draft.seen.job.spec.get("upgradeMode", built_in.value("upgradeMode"))
-    begins_empty = mode == "stateless" and _may_drop_state(draft, upgrade)
+    begins_empty = _begins_empty(draft, upgrade)
     draft.put("start", (actions.Start(empty=True) if begins_empty else start).document() or None)
     full = (
         "; the quota has no room for the new pod before the old one has ended" if draft.seen.refused else ""
@@ -127,6 +159,11 @@ def _start(upgrade: Upgrade) -> actions.Start:
     if isinstance(start, instructing.MissingState):
         raise LookupError(f"no attempt may begin: {start.message}")
     return start
+
+
+def _begins_empty(draft: Draft, upgrade: Upgrade) -> bool:
+    mode = draft.seen.job.spec.get("upgradeMode", built_in.value("upgradeMode"))
+    return bool(mode == "stateless" and _may_drop_state(draft, upgrade))
 
 
 def _may_drop_state(draft: Draft, upgrade: Upgrade) -> bool:

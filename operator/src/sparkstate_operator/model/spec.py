@@ -171,6 +171,12 @@ class StatefulSparkJobSpec(Model):
         IGNORE,
         default=built_in.value("upgradeMode"),
     )
+    upgrade_check: bool | None = spec_field(
+        "Before a change stops a running job, ask the new version in a pod of its own whether it takes up the job's "
+        "state; if it does not, the old version runs on. Built-in: {built_in}.",
+        IGNORE,
+        path="upgradeCheck",
+    )
     state: Literal["running", "suspended"] = spec_field(
         "suspended: the job is stopped as its upgrade mode says, and its state is kept.",
         UPGRADE,

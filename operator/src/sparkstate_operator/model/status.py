@@ -98,10 +98,10 @@ class StartInstruction(Model):
 
 
 class Refusal(Model):
-    """A revision whose pod the API server refused in a dry run."""
+    """A revision that was refused: the API server refused its pod in a dry run, or it does not take up the state."""
 
     revision: str = status_field("The ControllerRevision.", default=...)
-    message: str = status_field("The API server's message.", default="", max_length=32768)
+    message: str = status_field("Why it was refused.", default="", max_length=32768)
     tries: int | None = status_field("How often it was tried.")
     next_time: datetime | None = status_field("The operator tries again after this time.", strict=False)
 
@@ -158,7 +158,7 @@ class StatefulSparkJobStatus(Model):
     intent: Intent | None = status_field("The act that is under way.")
     start: StartInstruction | None = status_field("How the newest attempt has to start.")
     refused: Refusal | None = status_field(
-        "The newest revision, if the API server refuses its pod; an older one runs."
+        "The newest revision, if the API server refuses its pod, or it does not take up the state; an older one runs."
     )
     memory: Memory | None = status_field("How the pods' memory is made up.")
     message: str | None = status_field("A sentence for people.", max_length=32768)

@@ -54,9 +54,11 @@ class OperatedNamespace:
         """The job of this namespace, not yet created."""
         return job(self.namespace, self.name, **spec)
 
-    def finish_command(self, name: str, word: Mapping[str, Any] | None = None) -> None:
+    def finish_command(
+        self, name: str, word: Mapping[str, Any] | None = None, code: int | None = None
+    ) -> None:
         """Play the kubelet for an engine command: its pod, which the Job controller makes, ends with success, or as
-        ``word`` says (``ok``). A command that has ended and is gone by now has no pod any more."""
+        ``word`` says (``ok``), or with the exit code ``code``. A command that is gone by now has no pod."""
         chosen = f"batch.kubernetes.io/job-name={name}"
         pods = self.cluster.until(
             lambda: (
@@ -71,7 +73,9 @@ class OperatedNamespace:
         if not pods[0]["spec"].get("nodeName"):
             self.kubelet.bind(pod)
             told = word or {"ok": True}
-            self.kubelet.end(pod, 0 if told["ok"] else 5, dict(told), container="command")
+            self.kubelet.end(
+                pod, (0 if told["ok"] else 5) if code is None else code, dict(told), container="command"
+            )
 
     def run_command(self, name: str) -> dict[str, Any]:
         """Run the engine command that the Job of that name asks for, as its container would, and let its pod end with

@@ -38,6 +38,7 @@ from sparkstate.operators.state.runtime_context import OperatorRuntimeContext
 from sparkstate.operators.state.tables import OperatorTables
 from sparkstate.operators.user_metrics import UserMetrics
 from sparkstate.serde import containers
+from sparkstate.serde.evolution import StateTypes
 
 
 class FunctionCalls(Protocol):
@@ -213,6 +214,10 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
     @property
     def listens_to_checkpoints(self) -> bool:
         return self._hooks.listens
+
+    def declared_operator_state(self) -> Sequence[StateTypes]:
+        with self._lock:
+            return self._operator_states.declared()
 
     def snapshot_operator_state(self, checkpoint_id: int, timestamp_ms: int) -> Sequence[StateImage]:
         with self._lock:

@@ -204,6 +204,13 @@ class OperatorStates(operator_state.OperatorStateStore):
 
     # --- epochs and snapshots
 
+    def declared(self) -> list[StateTypes]:
+        """All that were asked for; the kind is the mode."""
+        return [
+            StateTypes(self._uid, h.name, h.mode, value_type=h.value_type, user_key_type=h.key_type)
+            for h in self._handles.values()
+        ]
+
     @property
     def is_empty(self) -> bool:
         """Whether no state was declared or restored, so that there is nothing to bind or to store."""

@@ -1,0 +1,93 @@
+"""The states that a job's functions declare, found by opening each function over stores that are empty.
+
+An operator of the real kind is made, as in the first slot of a job that starts without state, and opened; its stores
+then have a table for every state that ``open`` has asked for. No row is processed, and nothing stored is read. Every
+state of a function is known then, because contexts refuse a state that is first asked for later.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from sparkstate import clock as clocks
+from sparkstate.backends import loader
+from sparkstate.backends.base import TableSpec
+from sparkstate.functions import TimeDomain
+from sparkstate.keygroups import KeySpace
+from sparkstate.operators import kinds
+from sparkstate.operators.spec import JobFacts, KeyedSpec
+from sparkstate.operators.state.tables import TIMER_TABLES
+from sparkstate.serde.evolution import Declaration
+from sparkstate.settings import StateBackendSettings
+from sparkstate.slots import restoring
+
+
+@dataclass(frozen=True)
+class DeclaredOperator:
+    """One operator with the states that it has asked for; ``timers`` are those that it may come to have."""
+
+    uid: str
+    states: tuple[Declaration, ...]
+    timers: tuple[Declaration, ...]
+
+
+def of_operators(
+    specs: Iterable[KeyedSpec],
+    key_space: KeySpace,
+    slots: int,
+    parameters: Mapping[str, str],
+    clock: clocks.Clock,
+) -> tuple[DeclaredOperator, ...]:
+    """Open the function of each spec, note its states, and close it. ``slots`` may be at most the shards.
+
+    Raises ``DeclarationError`` and ``UserCodeError``, as the start of a slot does.
+    """
+    with tempfile.TemporaryDirectory(prefix="sparkstate-check-") as folder:
+        return tuple(
+            _opened(spec, key_space, slots, parameters, clock, Path(folder) / str(number))
+            for number, spec in enumerate(specs)
+        )
+
+
+def _opened(
+    spec: KeyedSpec,
+    key_space: KeySpace,
+    slots: int,
+    parameters: Mapping[str, str],
+    clock: clocks.Clock,
+    folder: Path,
+) -> DeclaredOperator:
+    # One backend is as good as the other: tables are declared before anything knows how they are kept.
+    factory = loader.create_store_factory(StateBackendSettings(type="hashmap"), folder)
+    try:
+        shards = key_space.shards_of_slot(0, slots)
+        stores = {
+            shard: factory.create(shard, key_space.key_groups_of_shard(shard), folder / str(shard))
+            for shard in shards
+        }
+        facts = JobFacts(parameters=dict(parameters))
+        operator = kinds.make(spec, stores, key_space, clock, 0, slots, facts=facts)
+        operator.open()
+        try:
+            keyed = next(iter(stores.values())).tables()
+            of_operator = [
+                replace(state, kind=restoring.KINDS[state.kind])  # type: ignore[index]
+                for state in operator.declared_operator_state()
+            ]
+        finally:
+            operator.close()
+            for store in stores.values():
+                store.close()
+    finally:
+        factory.close()
+    return DeclaredOperator(spec.uid, (*keyed, *of_operator), _timers(spec))
+
+
+def _timers(spec: KeyedSpec) -> tuple[Declaration, ...]:
+    return tuple(
+        TableSpec(uid=spec.uid, name=name, kind=kind, key_type=spec.key_type)
+        for name, kind in (TIMER_TABLES[domain] for domain in TimeDomain)
+    )

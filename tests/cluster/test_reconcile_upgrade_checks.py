@@ -1,0 +1,98 @@
+"""An upgrade on a real API server: the new version is asked about the state before the old one ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from sparkstate_tools.operating.operated_namespace import OperatedNamespace
+
+URL = "s3://bucket/state/00aa11bb22cc33dd/chk-3"
+FITS = {"ok": True, "compatible": True, "url": URL, "message": ""}
+REFUSED = {
+    "ok": True,
+    "compatible": False,
+    "url": URL,
+    "message": "state 'n' of operator 'count': its value type was LONG when it was stored and is now STRING; "
+    "declare it as it was, or give the new state another name",
+}
+
+
+@pytest.fixture
+def stored(operated: OperatedNamespace, running_operator: None) -> Iterator[OperatedNamespace]:
+    """A job that runs, and has a checkpoint."""
+    operated.apply()
+    operated.until_pod(1)
+    with operated.driver() as driver:
+        driver.checkpoints_done(3)
+        operated.running()
+        operated.cluster.until(lambda: operated.status().get("lastCheckpoint"), "the checkpoint is told")
+        yield operated
+
+
+def check_of(operated: OperatedNamespace, image: str) -> dict[str, Any]:
+    """The Job that asks this image, once there is one."""
+
+    def found() -> dict[str, Any] | None:
+        for one in operated.cluster.items("jobs", operated.namespace):
+            (container,) = one["spec"]["template"]["spec"]["containers"]
+            if container["image"] == image:
+                return dict(one)
+        return None
+
+    return operated.cluster.until(found, f"{image} is asked", 60)  # type: ignore[no-any-return]
+
+
+@pytest.mark.fault_on("Kubernetes")
+@pytest.mark.fault(
+    broken="a new version declares a stored state with another type",
+    when="a job is upgraded",
+    expected="the old version runs on, and the condition names state, field and both types; one that fits replaces it",
+)
+def test_a_version_that_does_not_take_the_state_up_never_costs_the_one_that_runs(
+    stored: OperatedNamespace,
+) -> None:
+    first = stored.until_pod(1)["metadata"]
+    stored.apply(image="example/job:2")
+    asked = check_of(stored, "example/job:2")
+    template = asked["spec"]["template"]
+    assert template["spec"]["containers"][0]["args"][0] == "check"
+    assert '"/app/job.py"' in template["metadata"]["annotations"]["sparkstate.io/manifest"]
+    assert stored.status()["phase"] == "Running"
+    stored.finish_command(asked["metadata"]["name"], REFUSED, code=3)
+    stored.cluster.until(lambda: "refused" in stored.status(), "the upgrade is refused", 60)
+    degraded = stored.conditions()["Degraded"]
+    assert (degraded["status"], degraded["reason"]) == ("True", "UpgradeRefused")
+    for word in ("'n'", "'count'", "value type", "LONG", "STRING", URL):
+        assert word in degraded["message"]
+    assert "UpgradeRefused" in stored.reasons()
+    status = stored.status()
+    assert (status["phase"], status["attempt"]) == ("Running", 1)
+    now = stored.until_pod(1)["metadata"]
+    assert (now["uid"], "deletionTimestamp" in now) == (first["uid"], False)
+    stored.cluster.until(
+        lambda: stored.cluster.items("jobs", stored.namespace) == [], "the check has been cleared away"
+    )
+
+    stored.apply(image="example/job:3")
+    stored.finish_command(check_of(stored, "example/job:3")["metadata"]["name"], FITS)
+    stored.until_deleting("orders-driver-1")
+    stored.kubelet.finish_deletion("orders-driver-1")
+    assert stored.until_pod(2)["spec"]["containers"][0]["image"] == "example/job:3"
+    assert "refused" not in stored.status()
+
+
+def test_an_image_from_before_the_check_is_upgraded_to_without_it(stored: OperatedNamespace) -> None:
+    stored.apply(image="example/job:2")
+    name = check_of(stored, "example/job:2")["metadata"]["name"]
+    stored.finish_command(name, {"message": "Error: No such command 'check'.", "ok": False}, code=2)
+    stored.until_deleting("orders-driver-1")
+    assert "StateNotChecked" in stored.reasons()
+
+
+def test_a_job_that_does_not_want_the_check_is_upgraded_at_once(stored: OperatedNamespace) -> None:
+    stored.apply(image="example/job:2", upgradeCheck=False)
+    stored.until_deleting("orders-driver-1")
+    assert stored.cluster.items("jobs", stored.namespace) == []

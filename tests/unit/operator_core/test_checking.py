@@ -1,0 +1,316 @@
+"""Before an upgrade stops a running attempt, its new version says whether it takes up the state."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from support.scene.decisions import NOW, SPEC, acts, job, pod, revision, running_status
+
+from sparkstate_operator import actions, clock, observed, plan
+from sparkstate_operator.config import Config
+from sparkstate_operator.core import settings
+from sparkstate_operator.decide import checking, decide
+from sparkstate_operator.objects import check, parts
+
+NEWER = {"image": "example/job:2"}
+POINT = {"id": 4, "uri": "s3://bucket/state/00aa/chk-4"}
+NO = {
+    "ok": True,
+    "compatible": False,
+    "url": POINT["uri"],
+    "message": "state 'n' of operator 'count': its value type was LONG when it was stored and is now STRING",
+}
+
+
+def stored(**fields: Any) -> dict[str, Any]:
+    """The status of a job that runs and has a checkpoint."""
+    return running_status(lastCheckpoint=POINT, **fields)
+
+
+def look(status: dict[str, Any], *, later_s: float = 0, **fields: Any) -> actions.Decision:
+    spec = fields.pop("spec", NEWER)
+    generation = fields.pop("generation", 2)
+    seen = observed.ObservedState(
+        job(status, generation=generation, **spec),
+        NOW + timedelta(seconds=later_s),
+        drivers=fields.pop("drivers", (pod(),)),
+        **fields,
+    )
+    wanted = plan.of_spec("orders", settings.resolve(seen.job.spec))
+    known = {one.name: one for one in (revision(), revision(**NEWER), wanted)}
+    return decide(seen, known, wanted, "", Config())
+
+
+class Asked:
+    """A job whose new version is being asked; ``command`` is what has come of the Job."""
+
+    def __init__(self, **spec: Any) -> None:
+        self.spec = {**NEWER, **spec}
+        self.begun = look(stored(), spec=self.spec)
+        self.status = dict(self.begun.status)
+        (self.action,) = acts(look(self.status, spec=self.spec), actions.CreateCheck)
+
+    def command(self, **fields: Any) -> observed.Command:
+        found = observed.Command(self.action.name, "c-1", "1", "check", False, False)
+        return dataclasses.replace(found, **fields)
+
+    def look(self, command: observed.Command, later_s: float = 1, **fields: Any) -> actions.Decision:
+        return look(self.status, later_s=later_s, spec=self.spec, commands=(command,), **fields)
+
+
+def ended(*, succeeded: bool = False, **result: Any) -> dict[str, Any]:
+    return {"succeeded": succeeded, "failed": not succeeded, "result": result, "ended_at": NOW}
+
+
+def test_a_new_version_is_asked_before_the_old_one_is_stopped() -> None:
+    asked = Asked()
+    assert asked.begun.status["phase"] == "Running"
+    assert asked.begun.status["intent"]["action"] == "check"
+    assert asked.begun.check is not None, "the dry run comes first"
+    assert asked.action.revision == revision(**NEWER).name
+    assert asked.action.arguments == ()
+    runs = asked.look(asked.command())
+    assert (runs.status["phase"], runs.actions, runs.check) == ("Running", (), None)
+    assert runs.wait_s is not None
+    assert runs.wait_s <= checking.POLL_S
+
+
+def test_one_that_takes_the_state_up_replaces_the_old_one_and_its_check_goes() -> None:
+    asked = Asked()
+    done = asked.command(**ended(succeeded=True, ok=True, compatible=True, url=POINT["uri"], message=""))
+    found = asked.look(done)
+    assert (found.status["phase"], found.status["intent"]["action"]) == ("Upgrading", "upgrade")
+    assert acts(found, actions.DeleteCommand) == [actions.DeleteCommand(done)]
+
+
+def test_one_that_does_not_leaves_the_old_one_running_and_says_state_field_and_types() -> None:
+    asked = Asked()
+    found = asked.look(asked.command(**ended(**NO)))
+    assert (found.status["phase"], found.status["revision"]) == ("Running", revision().name)
+    assert "intent" not in found.status
+    assert acts(found, actions.DeletePod) == []
+    (degraded,) = (one for one in found.status["conditions"] if one["type"] == "Degraded")
+    assert (degraded["status"], degraded["reason"]) == ("True", "UpgradeRefused")
+    for word in ("'n'", "'count'", "value type", "LONG", "STRING", POINT["uri"]):
+        assert word in degraded["message"]
+    (note,) = (one for one in found.notes if one.reason == "UpgradeRefused")
+    assert note.message == degraded["message"]
+    assert found.status["refused"]["revision"] == revision(**NEWER).name
+    later = look(dict(found.status), later_s=60, spec=asked.spec)
+    assert (later.status["phase"], "intent" in later.status, later.check) == ("Running", False, None)
+
+
+def test_a_refused_state_is_checked_again_in_case_the_image_came_anew() -> None:
+    asked = Asked()
+    status = dict(asked.look(asked.command(**ended(**NO))).status)
+    again = look(status, later_s=checking.REFUSED_S + 5, spec=asked.spec)
+    assert again.status["intent"]["action"] == "check"
+    (action,) = acts(
+        look(dict(again.status), later_s=checking.REFUSED_S + 6, spec=asked.spec), actions.CreateCheck
+    )
+    assert action.name != asked.action.name, "the old answer is nobody's"
+
+
+FAILURES = {
+    "storage": (
+        {"ok": False, "reason": "StorageUnavailable", "message": "the bucket does not answer"},
+        "bucket",
+    ),
+    "code": ({"ok": False, "reason": "DeclarationError", "message": "no such module"}, "no such module"),
+    "killed": ({}, "left no message"),
+    "hostile": ({"ok": True, "compatible": "yes"}, "left no message"),
+}
+
+
+@pytest.mark.parametrize(("result", "told"), FAILURES.values(), ids=FAILURES)
+def test_one_that_cannot_answer_leaves_the_old_one_running_and_names_the_way_out(
+    result: dict[str, Any], told: str
+) -> None:
+    asked = Asked()
+    found = asked.look(asked.command(**ended(**result)))
+    assert found.status["phase"] == "Running"
+    assert told in found.status["refused"]["message"]
+    assert "spec.upgradeCheck" in found.status["refused"]["message"]
+    soon = look(dict(found.status), later_s=40, spec=asked.spec)
+    assert soon.status["intent"]["action"] == "check"
+
+
+UNKNOWN: dict[str, tuple[dict[str, Any], float]] = {
+    "an older image": (ended(message="Error: No such command 'check'."), 5),
+    "cut off": ({"failed": True, "cut_off_s": 600, "ended_at": NOW}, 601),
+    "no room": ({"pod": pod(phase="Pending", ready=False, unschedulable="0/3 nodes")}, 130),
+    "no pod": ({}, 130),
+}
+SLOW = {"pod": pod(), "had_pod": True}
+
+
+@pytest.mark.parametrize(("fields", "later_s"), UNKNOWN.values(), ids=UNKNOWN)
+def test_a_check_that_cannot_be_made_keeps_nobody_from_upgrading(
+    fields: dict[str, Any], later_s: float
+) -> None:
+    asked = Asked()
+    found = asked.look(asked.command(**fields), later_s)
+    assert found.status["phase"] == "Upgrading"
+    assert "StateNotChecked" in {note.reason for note in found.notes}
+
+
+def test_code_that_hangs_leaves_the_old_version_running() -> None:
+    asked = Asked()
+    assert "refused" not in asked.look(asked.command(**SLOW), 500).status
+    found = asked.look(asked.command(**SLOW), 550)
+    assert (found.status["phase"], "540 s" in found.status["refused"]["message"]) == ("Running", True)
+
+
+def test_a_pod_whose_end_its_job_does_not_know_yet_is_waited_for() -> None:
+    """The Job's controller is a moment behind the pod, which may have left no word."""
+    asked = Asked()
+    found = asked.look(asked.command(had_pod=True), 300)
+    assert (found.status["phase"], found.actions) == ("Running", ())
+
+
+def test_a_spec_that_its_pod_could_not_carry_is_not_checked() -> None:
+    spec = {**NEWER, "params": {str(number): "x" * 8000 for number in range(20)}}
+    found = look(stored(), spec=spec)
+    assert found.status["phase"] == "Upgrading"
+    (note,) = (one for one in found.notes if one.reason == "StateNotChecked")
+    assert str(checking.SPEC_BYTES) in note.message
+
+
+def test_room_may_come_in_time() -> None:
+    asked = Asked()
+    waiting = asked.command(pod=pod(phase="Pending", ready=False, unschedulable="0/3 nodes"))
+    assert asked.look(waiting, 60).status["phase"] == "Running"
+
+
+def test_an_image_that_cannot_be_pulled_leaves_the_old_one_running() -> None:
+    asked = Asked()
+    waiting = asked.command(pod=pod(phase="Pending", ready=False, waiting="ImagePullBackOff"))
+    assert "refused" not in asked.look(waiting, 10).status
+    found = asked.look(waiting, 70)
+    assert (found.status["phase"], "ImagePullBackOff" in found.status["refused"]["message"]) == (
+        "Running",
+        True,
+    )
+    assert acts(found, actions.DeleteCommand) != []
+
+
+def test_a_newer_spec_is_asked_instead_of_the_one_before() -> None:
+    asked = Asked()
+    newest = {"image": "example/job:3"}
+    found = look(asked.status, later_s=5, spec=newest, generation=3, commands=(asked.command(),))
+    assert found.status["intent"]["revision"] == revision(**newest).name
+    assert acts(found, actions.DeleteCommand) != []
+
+
+def test_a_change_that_is_taken_back_ends_the_check() -> None:
+    asked = Asked()
+    found = look(asked.status, later_s=5, spec={}, generation=3, commands=(asked.command(),))
+    assert (found.status["phase"], "intent" in found.status) == ("Running", False)
+    assert acts(found, actions.DeleteCommand) != []
+
+
+def test_a_driver_that_dies_meanwhile_is_replaced_without_an_answer() -> None:
+    asked = Asked()
+    found = asked.look(asked.command(), drivers=())
+    assert found.status["intent"]["action"] == "start"
+    assert acts(found, actions.DeleteCommand) != []
+
+
+NEEDLESS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "nothing stored": (running_status(), NEWER),
+    "switched off": (stored(), {**NEWER, "upgradeCheck": False}),
+    "stateless": (stored(), {**NEWER, "upgradeMode": "stateless"}),
+    "start empty": (stored(), {**NEWER, "startEmpty": True}),
+    "rescale": (stored(), {"slots": 4}),
+}
+
+
+@pytest.mark.parametrize(("status", "spec"), NEEDLESS.values(), ids=NEEDLESS)
+def test_where_no_state_can_be_lost_nobody_is_asked(status: dict[str, Any], spec: dict[str, Any]) -> None:
+    assert look(status, spec=spec).status["phase"] == "Upgrading"
+
+
+def test_a_failing_job_is_upgraded_at_once() -> None:
+    assert look({**stored(), "phase": "Failing"}, spec=NEWER).status["phase"] == "Upgrading"
+
+
+def test_state_that_the_change_names_is_what_is_checked() -> None:
+    spec = {**NEWER, "restoreFrom": {"uri": "s3://bucket/sp-1"}, "upgradeMode": "savepoint"}
+    asked = Asked(**spec)
+    assert asked.action.arguments == ("--from=s3://bucket/sp-1",)
+    assert Asked(upgradeMode="savepoint").action.arguments == ("--by-savepoint",)
+
+
+# -- its pod -----------------------------------------------------------------------------------------------------------
+
+
+def made(**spec: Any) -> dict[str, Any]:
+    wanted = settings.resolve({**SPEC, **NEWER, **spec})
+    context = parts.Context(job(), plan.Revision("orders-2", wanted), Config())
+    action = actions.CreateCheck("orders-check-1", "orders-2", actions.Start(), ("--by-savepoint",), 600)
+    return check.job(context, action)
+
+
+def test_its_pod_is_the_new_drivers_without_what_belongs_to_an_attempt() -> None:
+    body = made(serviceAccountName="mine", driver={"memory": "2Gi"})
+    assert body["spec"]["backoffLimit"] == 0
+    template = body["spec"]["template"]
+    assert template["metadata"]["labels"]["sparkstate.io/role"] == "command"
+    assert "sparkstate.io/attempt" not in template["metadata"]["labels"]
+    spec = template["spec"]
+    assert (spec["serviceAccountName"], spec["restartPolicy"]) == ("mine", "Never")
+    (container,) = spec["containers"]
+    assert container["image"] == "example/job:2"
+    assert container["command"] == ["sparkstate"]
+    assert container["args"] == ["check", "/etc/sparkstate/job/job.yaml", "--json", "--by-savepoint"]
+    assert {"readinessProbe", "livenessProbe", "ports"}.isdisjoint(container)
+    assert container["resources"]["requests"] == {"cpu": "100m", "memory": "512Mi"}
+    assert "token" not in {one["name"] for one in (*spec["volumes"], *container["volumeMounts"])}
+    (manifest,) = (one for one in spec["volumes"] if one["name"] == "job")
+    (item,) = manifest["downwardAPI"]["items"]
+    assert item["fieldRef"]["fieldPath"] == "metadata.annotations['sparkstate.io/manifest']"
+    assert (
+        '"image"' not in template["metadata"]["annotations"]
+        and "/app/job.py" in template["metadata"]["annotations"]["sparkstate.io/manifest"]
+    )
+
+
+def test_its_pod_may_run_beside_the_driver_and_ends_with_its_own_container() -> None:
+    template = {
+        "spec": {
+            "affinity": {
+                "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": []},
+                "nodeAffinity": {},
+            },
+            "initContainers": [{"name": "fetch", "image": "example/fetch:1"}],
+            "containers": [
+                {"name": "driver", "volumeMounts": [{"name": "disk", "mountPath": "/fast"}]},
+                {"name": "logs", "image": "example/logs:1"},
+            ],
+            "volumes": [{"name": "disk", "persistentVolumeClaim": {"claimName": "fast"}}],
+        }
+    }
+    spec = made(driverTemplate=template, localStorage={"paths": ["/fast/slots"]})["spec"]["template"]["spec"]
+    assert [one["name"] for one in spec["containers"]] == ["command"]
+    assert [one["name"] for one in spec["initContainers"]] == ["fetch"]
+    assert list(spec["affinity"]) == ["nodeAffinity"]
+    volumes = {one["name"]: one for one in spec["volumes"]}
+    assert volumes["disk"] == {"name": "disk", "emptyDir": {}}
+    assert volumes["work"] == {"name": "work", "emptyDir": {}}
+
+
+def test_its_pod_asks_for_no_more_than_its_limit_and_for_no_device() -> None:
+    driver = {"name": "driver", "resources": {"limits": {"nvidia.com/gpu": "1", "cpu": "2"}}}
+    spec = made(driverTemplate={"spec": {"containers": [driver]}})["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    assert "nvidia.com/gpu" not in container["resources"]["limits"]
+    assert container["resources"]["requests"]["cpu"] == "100m"
+
+
+def test_the_check_begins_when_the_status_says_so() -> None:
+    begun = look(stored())
+    assert clock.parse(begun.status["intent"]["since"]) == NOW
+    assert acts(begun, actions.CreateCheck) == [], "the intent is written before the Job is made"
