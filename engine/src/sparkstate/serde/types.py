@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from sparkstate import errors
-from sparkstate.serde import containers, scalars
+from sparkstate.serde import containers, expiring, scalars
 from sparkstate.serde.typeinfo import TypeInformation
 
 __all__ = ["TypeInformation", "Types", "parse"]
@@ -151,6 +151,10 @@ _ONE_ARGUMENT: Final = ("LIST", "PRIMITIVE_ARRAY", "BASIC_ARRAY", "OBJECT_ARRAY"
 
 def parse(description: str) -> TypeInformation:
     """The type of a stable description (inverse of ``TypeInformation.describe``)."""
+    found_ttl = expiring.parse_prefix(description)
+    if found_ttl is not None:
+        ttl, description = found_ttl
+        return expiring.ExpiringType(parse(description), ttl)
     try:
         found, end = _parse(description, 0)
     except (ValueError, IndexError, TypeError, AttributeError, RecursionError) as error:

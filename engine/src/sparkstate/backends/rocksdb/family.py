@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
+
+import rocksdict
 
 from sparkstate import errors
 from sparkstate.backends.rocksdb.reading import Reads
@@ -63,6 +66,12 @@ class Family:
     def iterate(self, start: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Rows from ``start`` on, as they are now; let the iterator go when done."""
         return self.rdict.items(from_key=start)  # type: ignore[no-any-return]
+
+    def look_through(self, start: bytes, count: int) -> list[tuple[bytes, bytes]]:
+        """So many rows from ``start`` on. The blocks that they are read from take no place in the cache."""
+        options = rocksdict.ReadOptions()
+        options.fill_cache(False)
+        return list(itertools.islice(self.rdict.items(from_key=start, read_opt=options), count))
 
     def flush(self) -> None:
         """Write the memtable out; the interpreter lock is released meanwhile."""

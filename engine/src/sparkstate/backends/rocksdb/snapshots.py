@@ -16,7 +16,7 @@ from sparkstate.backends import canonical, heap_timers
 from sparkstate.backends.base import CanonicalRow, SnapshotFile, SnapshotStream, StateKind, TableSpec
 from sparkstate.backends.layered_dict import View
 from sparkstate.backends.rocksdb import layout
-from sparkstate.serde import composite
+from sparkstate.serde import composite, expiring
 
 Source = Iterator[tuple[bytes, bytes]] | View
 """Of one table: its rows in RocksDB, or its timers on the heap."""
@@ -126,11 +126,14 @@ class CanonicalSnapshot:
         directory: Path,
         tables: Sequence[TableSpec],
         sources: Sequence[Source],
+        cutoffs: Sequence[int],
         release: Callable[[], None],
     ) -> None:
+        """``cutoffs``: values of a table with this stamp or an older one have expired, and are left out."""
         self._path = directory / canonical.FORMAT
         self._tables = tuple(tables)
         self._sources = list(sources)
+        self._cutoffs = tuple(cutoffs)
         self._release = release
 
     def files(self) -> Sequence[SnapshotFile]:
@@ -152,7 +155,11 @@ class CanonicalSnapshot:
             if isinstance(source, View):
                 yield from heap_timers.rows(source, spec, number)
             else:
-                yield from rows(number, spec, source)
+                found = rows(number, spec, source)
+                if expiring.ttl_of(spec.value_type) is not None:
+                    has_expired = expiring.expired_bytes(self._cutoffs[number])
+                    found = (row for row in found if not has_expired(row.value))
+                yield from found
 
     def release(self) -> None:
         self._sources = []

@@ -13,16 +13,25 @@ import msgspec
 
 from sparkstate import errors
 from sparkstate.backends import canonical
-from sparkstate.backends.base import ShardSnapshot, ShardStats, TableChanges, TableSpec, TableStats
+from sparkstate.backends.base import (
+    ShardSnapshot,
+    ShardStats,
+    TableChanges,
+    TableSpec,
+    TableStats,
+)
+from sparkstate.backends.expiring import SweepPace
 from sparkstate.backends.heap_timers import HeapTimerTable
 from sparkstate.backends.layered_dict import View
-from sparkstate.backends.rocksdb import failures, heap, layout, restoring, snapshots, tables
+from sparkstate.backends.rocksdb import failures, heap, layout, restoring, snapshots, sweeping, tables
 from sparkstate.backends.rocksdb.database import Database, NewOptions
 from sparkstate.backends.rocksdb.family import Family, FamilyWrites
 from sparkstate.backends.rocksdb.reading import Reads
+from sparkstate.backends.rocksdb.sweeping import RowSweep
 from sparkstate.backends.rocksdb.timers import RocksTimerTable
 from sparkstate.clock import Clock
 from sparkstate.keygroups import KeyGroupRange
+from sparkstate.serde import expiring
 
 _COLUMN_ROWS: Final = 4000
 """So many entries of columns become rows at once. As rows they take five times the memory (150 bytes an entry), which
@@ -80,6 +89,7 @@ class RocksDBShardStore:
         self._positions = tables.PositionCounter()
         self._specs: dict[tuple[str, str], TableSpec] = {}
         self._tables: dict[tuple[str, str], Any] = {}
+        self._sweeps: dict[tuple[str, str], RowSweep] = {}
 
     # ---- tables
 
@@ -164,6 +174,33 @@ class RocksDBShardStore:
         """Reserve positions for ``count`` list elements; the first of them."""
         return self._positions.take(count).start
 
+    # ---- values that expire
+
+    def adopt(self, spec: TableSpec, times: expiring.Times) -> None:
+        name = (spec.uid, spec.name)
+        stored = self._specs.get(name)
+        if stored is None or stored.value_type is None:
+            return
+        before, declared = expiring.ttl_of(stored.value_type), expiring.ttl_of(spec.value_type)
+        if before == declared:
+            return
+        convert = expiring.converter(before, declared, times)
+        if convert is not None:
+            self._write(sweeping.converted(self._family(stored), convert))
+        self._specs[name] = dataclasses.replace(
+            stored, value_type=expiring.with_ttl(stored.value_type, declared)
+        )
+        self._tables.pop(name, None)  # it encodes and decodes by the type before
+        self._sweeps.pop(name, None)
+
+    def expire(self, spec: TableSpec, cutoff: int, pace: SweepPace) -> int:
+        sweep = self._sweeps.setdefault((spec.uid, spec.name), RowSweep())
+        sweep.cutoff = max(sweep.cutoff, cutoff)
+        deletes = sweep.look(self.table(spec).family, pace)
+        if deletes.deletes:
+            self._write([deletes])
+        return len(deletes.deletes)
+
     # ---- snapshot
 
     def prepare_snapshot(self, checkpoint_id: int, directory: Path, canonical: bool) -> ShardSnapshot:
@@ -208,6 +245,7 @@ class RocksDBShardStore:
     def _canonical_snapshot(self, database: Database, directory: Path) -> ShardSnapshot:
         specs = list(self._specs.values())
         views: list[snapshots.Source] = []
+        cutoffs = [self._sweeps.get((spec.uid, spec.name), RowSweep()).cutoff for spec in specs]
         database.flush()  # the views would keep memtables in memory, beyond the budget
         for spec in specs:
             table = self._tables.get((spec.uid, spec.name))
@@ -223,7 +261,7 @@ class RocksDBShardStore:
                 else:
                     database.release(view)
 
-        return snapshots.CanonicalSnapshot(directory, specs, views, release)
+        return snapshots.CanonicalSnapshot(directory, specs, views, cutoffs, release)
 
     # ---- restore
 
