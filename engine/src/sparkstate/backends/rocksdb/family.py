@@ -81,6 +81,12 @@ class Family:
         """Merge all files; the interpreter lock is released meanwhile."""
         self.rdict.compact_range(None, None)
 
+    def merge_soon(self, wanted: bool) -> None:
+        """Let RocksDB merge all files in the background, or no longer ask for it. Deletions must be flushed before."""
+        # RocksDB looks at the age of its files when an option changes. So long as this one stands, it merges again and
+        # again.
+        self.rdict.set_options({"periodic_compaction_seconds": "1" if wanted else "0"})
+
     def stop_compacting(self) -> None:
         """Begin no compaction of it any more."""
         self.rdict.set_options({"disable_auto_compactions": "true"})

@@ -196,7 +196,9 @@ class RocksDBShardStore:
     def expire(self, spec: TableSpec, cutoff: int, pace: SweepPace) -> int:
         sweep = self._sweeps.setdefault((spec.uid, spec.name), RowSweep())
         sweep.cutoff = max(sweep.cutoff, cutoff)
-        deletes = sweep.look(self.table(spec).family, pace)
+        family: Family = self.table(spec).family
+        sweep.ask_for_merge(family, self._clock.monotonic())
+        deletes = sweep.look(family, pace)
         if deletes.deletes:
             self._write([deletes])
         return len(deletes.deletes)
@@ -210,6 +212,8 @@ class RocksDBShardStore:
         database.flush()
         target = self._snapshot_directory(directory, checkpoint_id)
         database.checkpoint(target)
+        for sweep in self._sweeps.values():
+            sweep.flushed(self._clock.monotonic())
         (target / snapshots.META).write_bytes(msgspec.json.encode(self._meta()))
         heaps = self._heap_tables()
         if heaps:

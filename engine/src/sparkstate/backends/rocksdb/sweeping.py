@@ -1,11 +1,13 @@
 """Values that expire, in RocksDB: their removal a part at a time, and the change from one time-to-live to another.
 
-rocksdict has no compaction filter, so rows are read and deleted. The deletions leave the disk with the next compaction
-of their files.
+rocksdict has no compaction filter, so rows are read and deleted. Deleted rows leave the disk when RocksDB merges their
+files, which it does when new rows come. Where a pass has removed more rows than it left, the store asks for that merge:
+it costs less than the rows that are gone did.
 """
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterator
 
 from sparkstate.backends.expiring import SweepPace
@@ -13,6 +15,19 @@ from sparkstate.backends.rocksdb.family import Family, FamilyWrites
 from sparkstate.serde import expiring
 
 _ROWS_AT_ONCE = 20_000
+_SETTLED_S = 2.0
+"""RocksDB knows the age of a file in whole seconds, and merges those that are older than one."""
+_FEW_ROWS = 1000
+"""So many deleted rows are never worth a merge."""
+
+
+class Merge(enum.Enum):
+    """How far the merge of a family is."""
+
+    NONE = enum.auto()
+    OVERDUE = enum.auto()
+    FLUSHED = enum.auto()
+    ASKED = enum.auto()
 
 
 class RowSweep:
@@ -24,6 +39,10 @@ class RowSweep:
         self._start = b""
         self._looked = 0
         """Rows that this pass has seen."""
+        self._removed = 0
+        """Those of them that had expired."""
+        self._merge = Merge.NONE
+        self._since_s = 0.0
         self._rows = 0
         """Rows that the last pass has seen. RocksDB's own number is a guess, and may be far too low."""
 
@@ -33,13 +52,39 @@ class RowSweep:
         if not count:
             return FamilyWrites(family)
         found = family.look_through(self._start, count)
+        has_expired = expiring.expired_bytes(self.cutoff)
+        deletes = [key for key, value in found if has_expired(value)]
         self._looked += len(found)
+        self._removed += len(deletes)
         if len(found) < count:  # the last row was among them
-            self._start, self._rows, self._looked = b"", self._looked, 0
+            self._end_pass()
         else:
             self._start = found[-1][0] + b"\x00"
-        has_expired = expiring.expired_bytes(self.cutoff)
-        return FamilyWrites(family, [key for key, value in found if has_expired(value)])
+        return FamilyWrites(family, deletes)
+
+    def _end_pass(self) -> None:
+        left = self._looked - self._removed
+        if self._removed > max(left, _FEW_ROWS) and self._merge is Merge.NONE:
+            self._merge = Merge.OVERDUE
+        self._start, self._rows, self._looked, self._removed = b"", self._looked, 0, 0
+
+    # --- the merge of a family that consists of deleted rows for the most part
+
+    def flushed(self, now_s: float) -> None:
+        """All deletions are in files."""
+        if self._merge is Merge.OVERDUE:
+            self._merge, self._since_s = Merge.FLUSHED, now_s
+
+    def ask_for_merge(self, family: Family, now_s: float) -> None:
+        """Ask for the merge, if one is overdue, or end that."""
+        if now_s - self._since_s < _SETTLED_S:
+            return
+        if self._merge is Merge.FLUSHED:
+            family.merge_soon(True)
+            self._merge, self._since_s = Merge.ASKED, now_s
+        elif self._merge is Merge.ASKED:
+            family.merge_soon(False)
+            self._merge = Merge.NONE
 
 
 def converted(family: Family, convert: expiring.Convert) -> Iterator[FamilyWrites]:
