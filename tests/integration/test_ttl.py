@@ -14,48 +14,59 @@ from sparkstate.backends import canonical
 from sparkstate.checkpoint import Downloader
 from sparkstate.checkpoint import metadata as codec
 from sparkstate.control import documents
-from sparkstate.serde import expiring
 from sparkstate.storage import open_store
 from sparkstate_tools.drivers import driving, totals
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 TTL_MS = 300
 ROWS_OF_FILE = 100
+NEVER = 1 << 62
 
 
-def expected(rows: list[totals.Row]) -> tuple[Counter[Any], int, int]:
-    """The output, and how many totals and recent rows live at the end, by plain Python: each file is an epoch."""
-    total: dict[str, tuple[int, int]] = {}
-    recent: dict[str, list[int]] = defaultdict(list)
-    seen: Counter[str] = Counter()
-    found: Counter[Any] = Counter()
-    watermark = latest = -(2**63)
-    for key, number, value, at in sorted(rows, key=lambda row: row[1]):
-        if number % ROWS_OF_FILE == 0 and number:
-            watermark = latest - 1
-        latest, stamp = max(latest, at), max(watermark, at)
-        before = total.get(key, (0, -(2**63)))
-        total[key] = (value + (before[0] if before[1] + TTL_MS > watermark else 0), stamp)
-        recent[key] = [each for each in recent[key] if each + TTL_MS > watermark] + [stamp]
-        seen[key] += 1
-        found[key, number, total[key][0], len(recent[key]), seen[key]] += 1
-    watermark = latest - 1
-    living = sum(stamp + TTL_MS > watermark for _, stamp in total.values())
-    return found, living, sum(each + TTL_MS > watermark for stamps in recent.values() for each in stamps)
+class Expected:
+    """The output, by plain Python: each file is an epoch. From row ``switched`` on, the count of rows expires too."""
+
+    def __init__(self, rows: list[totals.Row], switched: int) -> None:
+        self.total: dict[str, tuple[int, int]] = {}
+        self.recent: dict[str, list[int]] = defaultdict(list)
+        self.output: Counter[Any] = Counter()
+        counts: dict[str, tuple[int, int]] = {}
+        ever: Counter[str] = Counter()
+        latest = self.watermark = -(2**63)
+        for key, number, value, at in sorted(rows, key=lambda row: row[1]):
+            if number % ROWS_OF_FILE == 0 and number:
+                self.watermark = latest - 1
+            if number == switched:
+                counts = {key: (count, self.watermark) for key, (count, _) in counts.items()}
+            latest, stamp = max(latest, at), max(self.watermark, at)
+            self.total[key] = (value + self.living(self.total.get(key)), stamp)
+            self.recent[key] = [each for each in self.recent[key] if self.lives(each)] + [stamp]
+            before = counts.get(key, (0, stamp))
+            counts[key] = (1 + (self.living(before) if number >= switched else before[0]), stamp)
+            ever[key] += 1
+            self.output[
+                key, number, self.total[key][0], len(self.recent[key]), counts[key][0], ever[key]
+            ] += 1
+        self.watermark = latest - 1
+
+    def lives(self, stamp: int) -> bool:
+        return stamp + TTL_MS > self.watermark
+
+    def living(self, pair: tuple[int, int] | None) -> int:
+        return pair[0] if pair is not None and self.lives(pair[1]) else 0
 
 
-def stored_in(location: str, folder: Path) -> dict[str, list[int]]:
-    """The stamps of every state in a savepoint."""
+def stored_in(location: str, folder: Path) -> Counter[str]:
+    """How many values each state has in a savepoint."""
     store = open_store(location, create=False)
     metadata = codec.decode(store.get("_metadata"), "_metadata")
-    downloader, found = Downloader(store), defaultdict[str, list[int]](list)
+    downloader, found = Downloader(store), Counter[str]()
     for shard in metadata.shards:
         for file in shard.files:
             path = folder / f"{shard.shard}"
             path.write_bytes(downloader.read(file))
             read = canonical.CanonicalFile(path)
-            for row in read.rows():
-                found[read.tables[row.table].name].append(expiring.stamp_of(row.value))
+            found.update(read.tables[row.table].name for row in read.rows())
     downloader.close()
     return found
 
@@ -92,10 +103,11 @@ def test_state_expires_exactly_through_a_kill_a_savepoint_and_a_change_of_backen
         location = str(first.end()["savepoint"]["location"])
     assert "restoring checkpoint" in first.log()
 
-    _, living, recent = expected(rows)
-    stored = stored_in(location, tmp_path)
+    until_then = Expected(rows, NEVER)
+    living = sum(until_then.lives(stamp) for _, stamp in until_then.total.values())
+    recent = sum(until_then.lives(stamp) for stamps in until_then.recent.values() for stamp in stamps)
     keys = len({row[0] for row in rows})
-    assert (len(stored["total"]), len(stored["recent"]), len(stored["rows"])) == (living, recent, keys)
+    assert stored_in(location, tmp_path) == {"total": living, "recent": recent, "rows": keys, "clocked": keys}
     assert living < keys
 
     rows += totals.make_input(tmp_path / "in", files=6, first=16, seed=9, **made)
@@ -106,12 +118,12 @@ def test_state_expires_exactly_through_a_kill_a_savepoint_and_a_change_of_backen
         slots=3,
         stateBackend={"type": "rocksdb"},
         restoreFrom={"uri": location},
-        **spec,
+        params={"ttl": str(TTL_MS), "rows_expire": "yes"},
     )
     with driving.Driver(tmp_path / "copy", document) as second:
         second.finish()
     found = Counter(tuple(row.values()) for row in totals.read(tmp_path / "out" / "expiring"))
-    wanted, _, _ = expected(rows)
+    wanted = Expected(rows, 16 * ROWS_OF_FILE).output
     assert found == wanted, (
         f"missing {list((wanted - found).items())[:3]}, too many {list((found - wanted).items())[:3]}"
     )

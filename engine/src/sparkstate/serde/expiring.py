@@ -2,8 +2,8 @@
 
 The stamp is the time of the last access that counts, in milliseconds. Stored, it is a pair of stamp and stored value.
 As bytes, a mark comes first, then the stamp (8 bytes, in the order of the numbers), then the value's own bytes. The
-mark is no schema id, so a reader that does not know of stamps refuses the bytes. The type describes itself by a prefix
-before the value's own type: ``TTL(processing,3600000) LONG``.
+mark differs from every schema id, so a reader that does not know of stamps refuses the bytes. The type describes itself
+by a prefix before the value's own type: ``TTL(processing,3600000) LONG``.
 """
 
 from __future__ import annotations

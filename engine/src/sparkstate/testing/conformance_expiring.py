@@ -1,5 +1,5 @@
-"""The checks that a store must pass if it is an ``ExpiringStore``. A store that is none passes them all: a state with a
-time-to-live is refused there."""
+"""The checks that an ``ExpiringStore`` must pass. Other stores pass them all: they refuse a state with a
+time-to-live."""
 
 from __future__ import annotations
 

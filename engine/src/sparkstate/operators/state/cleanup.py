@@ -3,7 +3,7 @@
 Theory. A store cannot ask for expired entries, because it keeps them by key. So it is asked to look at all entries, one
 after another. By default the pace is such that each is looked at once within half of the time-to-live: then an entry
 stays for at most one and a half times its life, and the work is in proportion to the entries and not to the epochs.
-What is removed can no longer be seen, so how far a sweep has come has no effect on results.
+A sweep removes only values that can no longer be seen, so its place in the table has no effect on results.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ class Cleanup:
 
 
 def pace_of(config: StateTtlConfig, elapsed_ms: int, rows: int, keys: int, stores: int) -> SweepPace:
-    """How much of each store's table to look at after an epoch of so many rows and keys, ``elapsed_ms`` after the last
-    sweep."""
+    """How much of each store's table to look at after an epoch of so many rows and keys. ``elapsed_ms`` have passed
+    since the last sweep."""
     incremental = config.cleanup_strategies.incremental
     if incremental is not None:
         asked = incremental.cleanup_size * (rows if incremental.run_for_every_record else keys)

@@ -1,8 +1,8 @@
 """The handles of states whose values expire.
 
-What they keep in the overlay, and so in the stores, are pairs of stamp and stored value (``serde.expiring``). They
-judge and stamp at the borders of the handles that they extend: where an entry is read from the overlay, and where it
-is written to it.
+Their entries in the overlay, and so in the stores, are pairs of stamp and stored value (``serde.expiring``). They judge
+and stamp at the borders of the handles that they extend: where an entry is read from the overlay, and where it is
+written to it.
 
 Theory. In processing time it is always the time of the epoch, by which its processing-time timers fire. In event time a
 row is judged by the watermark that it sees, and stamped with its own event time if that is later. An event-time timer
@@ -48,7 +48,7 @@ class ExpiringHandle(handles.StateHandle):
         return self._cutoff_bound
 
     def _now(self) -> int:
-        """The stamp of what is written now."""
+        """The stamp of a value that is written now."""
         if self._ttl.in_event_time:
             stamp, firing = self._cursor.stamp, self._cursor.firing
             if stamp is not None and firing is TimeDomain.EVENT_TIME:
