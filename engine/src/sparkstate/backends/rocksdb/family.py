@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 import threading
 from collections.abc import Callable, Iterator
@@ -67,11 +66,12 @@ class Family:
         """Rows from ``start`` on, as they are now; let the iterator go when done."""
         return self.rdict.items(from_key=start)  # type: ignore[no-any-return]
 
-    def look_through(self, start: bytes, count: int) -> list[tuple[bytes, bytes]]:
-        """So many rows from ``start`` on. The blocks that they are read from take no place in the cache."""
+    def look_through(self, start: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Rows from ``start`` on, as they are now, whose blocks take no place in the cache. Let the iterator go when
+        done."""
         options = rocksdict.ReadOptions()
         options.fill_cache(False)
-        return list(itertools.islice(self.rdict.items(from_key=start, read_opt=options), count))
+        return self.rdict.items(from_key=start, read_opt=options)  # type: ignore[no-any-return]
 
     def flush(self) -> None:
         """Write the memtable out; the interpreter lock is released meanwhile."""

@@ -8,13 +8,16 @@ it costs less than the rows that are gone did.
 from __future__ import annotations
 
 import enum
+import itertools
 from collections.abc import Iterator
 
 from sparkstate.backends.expiring import SweepPace
 from sparkstate.backends.rocksdb.family import Family, FamilyWrites
 from sparkstate.serde import expiring
+from sparkstate.settings import MIB
 
 _ROWS_AT_ONCE = 20_000
+_BYTES_AT_ONCE = 4 * MIB
 _SETTLED_S = 2.0
 """RocksDB knows the age of a file in whole seconds, and merges those that are older than one."""
 _FEW_ROWS = 1000
@@ -51,15 +54,19 @@ class RowSweep:
         count = pace.entries(max(self._rows, self._looked, family.integer("rocksdb.estimate-num-keys")))
         if not count:
             return FamilyWrites(family)
-        found = family.look_through(self._start, count)
         has_expired = expiring.expired_bytes(self.cutoff)
-        deletes = [key for key, value in found if has_expired(value)]
-        self._looked += len(found)
+        looked, last = 0, b""
+        deletes: list[bytes] = []
+        for last, value in itertools.islice(family.look_through(self._start), count):
+            looked += 1
+            if has_expired(value):
+                deletes.append(last)
+        self._looked += looked
         self._removed += len(deletes)
-        if len(found) < count:  # the last row was among them
+        if looked < count:  # the last row was among them
             self._end_pass()
         else:
-            self._start = found[-1][0] + b"\x00"
+            self._start = last + b"\x00"
         return FamilyWrites(family, deletes)
 
     def _end_pass(self) -> None:
@@ -88,16 +95,24 @@ class RowSweep:
 
 
 def converted(family: Family, convert: expiring.Convert) -> Iterator[FamilyWrites]:
-    """The writes that give all values of a family another time-to-live."""
-    start = b""
-    while found := family.look_through(start, _ROWS_AT_ONCE):
-        start = found[-1][0] + b"\x00"
-        writes = FamilyWrites(family)
-        for key, before in found:
-            value = convert(before)
-            if value is None:
-                writes.deletes.append(key)
-            elif value != before:
-                writes.keys.append(key)
-                writes.values.append(value)
+    """The writes that give all values of a family another time-to-live, a part at a time."""
+    start: bytes | None = b""
+    while start is not None:
+        writes, start = _next_part(family, convert, start)
         yield writes
+
+
+def _next_part(family: Family, convert: expiring.Convert, start: bytes) -> tuple[FamilyWrites, bytes | None]:
+    """The writes for some rows, and where the rest begins; None: there is no rest."""
+    writes, size = FamilyWrites(family), 0
+    for number, (key, before) in enumerate(family.look_through(start), 1):
+        value = convert(before)
+        if value is None:
+            writes.deletes.append(key)
+        elif value != before:
+            writes.keys.append(key)
+            writes.values.append(value)
+        size += len(before)
+        if number == _ROWS_AT_ONCE or size >= _BYTES_AT_ONCE:
+            return writes, key + b"\x00"
+    return writes, None

@@ -35,6 +35,7 @@ class ExpiringHandle(handles.StateHandle):
         assert ttl is not None
         service = self._cursor.service
         self._ttl: TimeToLive = ttl
+        self._in_event_time = ttl.in_event_time
         self._bound = service.watermark if ttl.in_event_time else service.current_processing_time()
         self._cutoff_bound = ttl.cutoff(self._bound)
         self._refreshes = self.config.update_type is UpdateType.OnReadAndWrite
@@ -42,14 +43,14 @@ class ExpiringHandle(handles.StateHandle):
 
     def _cutoff(self) -> int:
         """Entries with this stamp or an older one have expired."""
-        if self._ttl.in_event_time and self._cursor.firing is TimeDomain.EVENT_TIME:
-            assert self._cursor.stamp is not None
-            return self._ttl.cutoff(self._cursor.stamp)
+        cursor = self._cursor
+        if cursor.firing is TimeDomain.EVENT_TIME and self._in_event_time and cursor.stamp is not None:
+            return self._ttl.cutoff(cursor.stamp)
         return self._cutoff_bound
 
     def _now(self) -> int:
         """The stamp of a value that is written now."""
-        if self._ttl.in_event_time:
+        if self._in_event_time:
             stamp, firing = self._cursor.stamp, self._cursor.firing
             if stamp is not None and firing is TimeDomain.EVENT_TIME:
                 return stamp
@@ -67,7 +68,7 @@ class ExpiringValueStateHandle(ExpiringHandle, handles.ValueStateHandle):
 
     def _judged(self, found: Stamped) -> Any:
         stamp, stored = found
-        if not is_live(stamp, self._cutoff()):
+        if stamp <= self._cutoff() and stamp != NO_STAMP:
             super()._store(None)
             return stored if self._shows_expired else None
         if self._refreshes and (now := self._now()) > stamp:
@@ -165,7 +166,7 @@ class ExpiringMapStateHandle(ExpiringHandle, collection_handles.MapStateHandle):
 
     def _judged(self, user_key: Any, found: Stamped) -> Any:
         stamp, stored = found
-        if not is_live(stamp, self._cutoff()):
+        if stamp <= self._cutoff() and stamp != NO_STAMP:
             super()._put(user_key, DELETED)
             return stored if self._shows_expired else DELETED
         if self._refreshes and (now := self._now()) > stamp:
