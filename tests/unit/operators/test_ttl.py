@@ -11,6 +11,7 @@ from sparkstate import (
     AggregateFunction,
     AggregatingStateDescriptor,
     KeyedBatchFunction,
+    KeyedCoProcessFunction,
     KeyedProcessFunction,
     ListStateDescriptor,
     MapStateDescriptor,
@@ -20,9 +21,10 @@ from sparkstate import (
     Types,
     ValueStateDescriptor,
     errors,
+    windows,
 )
 from sparkstate.checkpointed import CheckpointedFunction
-from sparkstate.testing import KeyedProcessHarness
+from sparkstate.testing import KeyedCoProcessHarness, KeyedProcessHarness
 
 BACKENDS = pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
 
@@ -422,3 +424,66 @@ class Twice(KeyedProcessFunction):
 def test_a_state_has_one_time_to_live():
     with pytest.raises(errors.StateError, match="state 'value' is declared twice"):
         KeyedProcessHarness(Twice(), key=lambda row: row["key"], key_type=Types.LONG())
+
+
+# --- windows and two inputs
+
+
+class Firings(windows.ProcessWindowFunction):
+    """Counts the firings of a window's key, and of the window, since they were last looked at."""
+
+    def __init__(self) -> None:
+        self.of_key = ValueStateDescriptor("of key", Types.LONG())
+        self.of_window = ValueStateDescriptor("of window", Types.LONG())
+        for descriptor in (self.of_key, self.of_window):
+            descriptor.enable_time_to_live(ttl().build())
+
+    def process(self, key, context, elements):
+        counts = []
+        for store, descriptor in (
+            (context.global_state(), self.of_key),
+            (context.window_state(), self.of_window),
+        ):
+            state = store.get_state(descriptor)
+            state.update((state.value() or 0) + 1)
+            counts.append(state.value())
+        yield tuple(counts)
+
+    def clear(self, context):
+        context.window_state().get_state(self.of_window).clear()
+
+
+def test_the_states_of_a_window_function_expire():
+    operation = windows.over(windows.GlobalWindows.create()).trigger(windows.CountTrigger.of(1))
+    element = Types.ROW_NAMED(["key", "value"], [Types.STRING(), Types.LONG()])
+    function = operation.process(Firings(), element_type=element)
+    with KeyedProcessHarness(function, key=lambda row: row.key, key_type=Types.STRING()) as harness:
+        for time in (0, 99, 198, 298):
+            harness.set_processing_time(time)
+            harness.process_element({"key": "k", "value": 1}, 1)
+        assert harness.output() == [(1, 1), (2, 2), (3, 3), (1, 1)]
+
+
+class Both(KeyedCoProcessFunction):
+    def open(self, ctx):
+        descriptor = ValueStateDescriptor("last", Types.STRING())
+        descriptor.enable_time_to_live(ttl().use_event_time().build())
+        self.last = ctx.get_state(descriptor)
+
+    def process_element1(self, value, ctx):
+        yield "first", self.last.value()
+        self.last.update("first")
+
+    def process_element2(self, value, ctx):
+        yield "second", self.last.value()
+        self.last.update("second")
+
+
+def test_both_inputs_see_a_state_that_expires():
+    with KeyedCoProcessHarness(Both(), key=lambda row: row.key, key_type=Types.STRING()) as harness:
+        harness.process_element1({"key": "k"}, timestamp=10)
+        harness.process_watermark(109)
+        harness.process_element2({"key": "k"}, timestamp=110)
+        harness.process_watermark(210)
+        harness.process_element1({"key": "k"}, timestamp=211)
+        assert harness.output() == [("first", None), ("second", "first"), ("first", None)]
