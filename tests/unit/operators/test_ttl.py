@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from support.operators import driven as ops
 
 from sparkstate import (
     AggregateFunction,
@@ -424,6 +425,24 @@ class Twice(KeyedProcessFunction):
 def test_a_state_has_one_time_to_live():
     with pytest.raises(errors.StateError, match="state 'value' is declared twice"):
         KeyedProcessHarness(Twice(), key=lambda row: row["key"], key_type=Types.LONG())
+
+
+class Plain:
+    """The store of a backend that does not know of values that expire."""
+
+    def __init__(self, store: Any) -> None:
+        self._store, self.key_groups, self.table = store, store.key_groups, store.table
+
+    def tables(self) -> Any:
+        return self._store.tables()
+
+
+def test_a_store_that_cannot_let_values_expire_refuses_them_at_the_declaration():
+    stores: Any = {shard: Plain(store) for shard, store in ops.make_stores().items()}
+    with pytest.raises(errors.StateError, match="state 'value' has a time-to-live, which the state backend"):
+        ops.make_operator(Scripted(ttl().build()), stores)
+    disabled = ttl().set_update_type(StateTtlConfig.UpdateType.Disabled).build()
+    ops.make_operator(Scripted(disabled), stores).close()
 
 
 # --- windows and two inputs

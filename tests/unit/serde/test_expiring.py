@@ -42,7 +42,17 @@ def test_a_description_is_parsed_to_an_equal_type(ttl):
 
 
 @pytest.mark.parametrize(
-    "description", ["TTL(processing,0) LONG", "TTL(ingestion,5) LONG", "TTL(event,5)LONG", "TTL(event,5) "]
+    "description",
+    [
+        "TTL(processing,0) LONG",
+        "TTL(ingestion,5) LONG",
+        "TTL(event,5)LONG",
+        "TTL(event,5) ",
+        "TTL(event,99999999999999999999) LONG",
+        "TTL(event,5) " * 10_000 + "LONG",
+        "LIST<TTL(event,5) LONG>",
+    ],
+    ids=["zero", "third time", "no blank", "no type", "long", "nested", "within"],
 )
 def test_what_is_no_description_is_refused(description):
     with pytest.raises(errors.CorruptData):

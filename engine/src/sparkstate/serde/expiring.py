@@ -89,12 +89,12 @@ class ExpiringType(TypeInformation):
         return stamp_of(data), self.value_type.decode(data[STAMP_BYTES:])
 
 
-def parse_prefix(description: str) -> tuple[TimeToLive, str] | None:
-    """The time-to-live of a type's description, and the description of the value's own type; None: values of that type
-    do not expire."""
+def split(description: str) -> tuple[TimeToLive | None, str]:
+    """The time-to-live of a type's description (None: values of that type do not expire), and the description of the
+    value's own type."""
     match = _PREFIX.match(description)
     if match is None:
-        return None
+        return None, description
     return TimeToLive(int(match[2]), match[1] == "event"), description[match.end() :]
 
 

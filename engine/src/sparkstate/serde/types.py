@@ -151,10 +151,12 @@ _ONE_ARGUMENT: Final = ("LIST", "PRIMITIVE_ARRAY", "BASIC_ARRAY", "OBJECT_ARRAY"
 
 def parse(description: str) -> TypeInformation:
     """The type of a stable description (inverse of ``TypeInformation.describe``)."""
-    found_ttl = expiring.parse_prefix(description)
-    if found_ttl is not None:
-        ttl, description = found_ttl
-        return expiring.ExpiringType(parse(description), ttl)
+    ttl, description = expiring.split(description)
+    found = _parse_all(description)
+    return found if ttl is None else expiring.ExpiringType(found, ttl)
+
+
+def _parse_all(description: str) -> TypeInformation:
     try:
         found, end = _parse(description, 0)
     except (ValueError, IndexError, TypeError, AttributeError, RecursionError) as error:

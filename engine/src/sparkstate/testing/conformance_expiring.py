@@ -3,13 +3,23 @@ time-to-live."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
-from sparkstate.backends.base import ListChange, MapChange, ShardStore, StateKind, TableChanges, TableSpec
+from sparkstate.backends.base import (
+    ListChange,
+    MapChange,
+    NamespacedCell,
+    ShardStore,
+    StateKind,
+    TableChanges,
+    TableSpec,
+    key_of,
+)
 from sparkstate.backends.expiring import ExpiringStore, SweepPace
 from sparkstate.serde.expiring import NO_STAMP, ExpiringType, Times, TimeToLive
 from sparkstate.serde.types import Types
-from sparkstate.testing.conformance_kit import Kit, table
+from sparkstate.testing.conformance_kit import NUMBERS, Kit, table
 
 TTL: Final = TimeToLive(100)
 VALUES: Final = TableSpec(
@@ -147,6 +157,25 @@ def check_a_table_takes_up_a_time_to_live_and_gives_it_up(kit: Kit) -> None:
         _adopt(lasting, LASTING, 1100)
         found = table(lasting, LASTING).get_many([3, 3, 77], ["old", "new", "both"])
         _equal(found, [None, None, 3], "values that no longer expire")
+
+
+def check_numbers_take_up_a_time_to_live_and_give_it_up(kit: Kit) -> None:
+    """The same for values that lie in columns while they do not expire; under null and in namespaces too."""
+    cells = {7: 1.5, None: 2.5, NamespacedCell(7, 3): 3.5, NamespacedCell(7, "n"): 4.5}
+    groups = {7: 3, None: 77}
+    kgs = [groups[key_of(cell)] for cell in cells]
+    store: Any = kit.store()
+    if not isinstance(store, ExpiringStore):
+        return
+    store.commit([TableChanges(NUMBERS, values=dict(cells))], groups)
+    expiring_numbers = replace(NUMBERS, value_type=ExpiringType(Types.DOUBLE(), TTL))
+    kit.copy(store, stamped := kit.store(), in_canonical=False)
+    _adopt(stamped, expiring_numbers, 1000)
+    found = table(stamped, expiring_numbers).get_many(kgs, list(cells))
+    _equal(found, [(1000, value) for value in cells.values()], "numbers that were stamped at the restore")
+    kit.copy(stamped, lasting := kit.store(), in_canonical=False)
+    _adopt(lasting, NUMBERS, 1050)
+    _equal(table(lasting, NUMBERS).get_many(kgs, list(cells)), list(cells.values()), "numbers that stay")
 
 
 def _adopt(store: Any, spec: TableSpec, now: int) -> None:
