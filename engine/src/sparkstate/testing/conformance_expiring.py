@@ -1,5 +1,4 @@
-"""The checks that an ``ExpiringStore`` must pass. Other stores pass them all: they refuse a state with a
-time-to-live."""
+"""The checks that an ``ExpiringStore`` must pass. Other stores refuse a time-to-live, and pass all checks."""
 
 from __future__ import annotations
 
@@ -42,6 +41,12 @@ CUTOFF: Final = 50
 def _equal(found: Any, wanted: Any, what: str) -> None:
     if found != wanted:
         raise AssertionError(f"{what}: expected {wanted!r}, found {found!r}")
+
+
+def _expiring_store(kit: Kit) -> Any:
+    """An empty store; None if it is not an ``ExpiringStore``."""
+    store = kit.store()
+    return store if isinstance(store, ExpiringStore) else None
 
 
 def _fill(store: ShardStore) -> None:
@@ -92,8 +97,8 @@ def _expire(store: Any, pace: SweepPace) -> int:
 def check_expired_values_leave_the_store(kit: Kit) -> None:
     """A sweep removes them, however few entries it looks at in a call, and nothing else."""
     for pace in (EVERYTHING, SweepPace(0.0, 1, 1), SweepPace(0.3, 0, 1000)):
-        store: Any = kit.store()
-        if not isinstance(store, ExpiringStore):
+        store = _expiring_store(kit)
+        if store is None:
             return
         _fill(store)
         _equal(_expire(store, NOTHING), 0, "entries that a sweep without a look removed")
@@ -106,8 +111,8 @@ def check_expired_values_leave_the_store(kit: Kit) -> None:
 
 def check_expired_values_are_in_no_canonical_snapshot(kit: Kit) -> None:
     """They are left out once the store knows the time, though no sweep has looked at them."""
-    store: Any = kit.store()
-    if not isinstance(store, ExpiringStore):
+    store = _expiring_store(kit)
+    if store is None:
         return
     _fill(store)
     before = _content(store)
@@ -121,8 +126,8 @@ def check_expired_values_are_in_no_canonical_snapshot(kit: Kit) -> None:
 
 def check_a_sweep_is_not_seen_by_a_snapshot(kit: Kit) -> None:
     """A snapshot that was prepared before holds what the sweep removes, and what a commit adds comes after it."""
-    store: Any = kit.store()
-    if not isinstance(store, ExpiringStore):
+    store = _expiring_store(kit)
+    if store is None:
         return
     _fill(store)
     before = _content(store)
@@ -144,8 +149,8 @@ def check_a_sweep_is_not_seen_by_a_snapshot(kit: Kit) -> None:
 def check_a_table_takes_up_a_time_to_live_and_gives_it_up(kit: Kit) -> None:
     """Values without a stamp count as written at the restore; values that had expired do not come back."""
     for in_canonical in (False, True):
-        store: Any = kit.store()
-        if not isinstance(store, ExpiringStore):
+        store = _expiring_store(kit)
+        if store is None:
             return
         store.commit([TableChanges(LASTING, values={"old": 1, "new": 2})], KGS)
         kit.copy(store, stamped := kit.store(), in_canonical=in_canonical)
@@ -164,8 +169,8 @@ def check_numbers_take_up_a_time_to_live_and_give_it_up(kit: Kit) -> None:
     cells = {7: 1.5, None: 2.5, NamespacedCell(7, 3): 3.5, NamespacedCell(7, "n"): 4.5}
     groups = {7: 3, None: 77}
     kgs = [groups[key_of(cell)] for cell in cells]
-    store: Any = kit.store()
-    if not isinstance(store, ExpiringStore):
+    store = _expiring_store(kit)
+    if store is None:
         return
     store.commit([TableChanges(NUMBERS, values=dict(cells))], groups)
     expiring_numbers = replace(NUMBERS, value_type=ExpiringType(Types.DOUBLE(), TTL))

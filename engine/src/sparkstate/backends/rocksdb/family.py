@@ -67,8 +67,7 @@ class Family:
         return self.rdict.items(from_key=start)  # type: ignore[no-any-return]
 
     def look_through(self, start: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Rows from ``start`` on, as they are now, whose blocks take no place in the cache. Let the iterator go when
-        done."""
+        """The same, but the blocks that are read take no place in the cache."""
         options = rocksdict.ReadOptions()
         options.fill_cache(False)
         return self.rdict.items(from_key=start, read_opt=options)  # type: ignore[no-any-return]
