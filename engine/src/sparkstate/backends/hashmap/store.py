@@ -72,12 +72,11 @@ class HashMapShardStore:
     def adopt(self, spec: TableSpec, times: expiring.Times) -> None:
         name = (spec.uid, spec.name)
         found = self._tables.get(name)
-        if found is None or isinstance(found, tables.HashMapTimerTable):
-            return
+        if found is None or found.spec.value_type is None or found.spec.kind is not spec.kind:
+            return  # ``table`` judges the rest
         stored, declared = expiring.ttl_of(found.spec.value_type), expiring.ttl_of(spec.value_type)
         if stored == declared:
             return
-        assert found.spec.value_type is not None
         adopted = replace(found.spec, value_type=expiring.with_ttl(found.spec.value_type, declared))
         convert = expiring.converter(stored, declared, times)
         self._sweeps.pop(name, None)

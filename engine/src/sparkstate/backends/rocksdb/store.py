@@ -179,14 +179,15 @@ class RocksDBShardStore:
     def adopt(self, spec: TableSpec, times: expiring.Times) -> None:
         name = (spec.uid, spec.name)
         stored = self._specs.get(name)
-        if stored is None or stored.value_type is None:
-            return
+        if stored is None or stored.value_type is None or stored.kind is not spec.kind:
+            return  # ``table`` judges the rest
         before, declared = expiring.ttl_of(stored.value_type), expiring.ttl_of(spec.value_type)
         if before == declared:
             return
         convert = expiring.converter(before, declared, times)
         if convert is not None:
-            self._write(sweeping.converted(self._family(stored), convert))
+            with failures.translated(self._path, "converting"):
+                self._write(sweeping.converted(self._family(stored), convert))
         self._specs[name] = dataclasses.replace(
             stored, value_type=expiring.with_ttl(stored.value_type, declared)
         )
@@ -197,8 +198,9 @@ class RocksDBShardStore:
         sweep = self._sweeps.setdefault((spec.uid, spec.name), RowSweep())
         sweep.cutoff = max(sweep.cutoff, cutoff)
         family: Family = self.table(spec).family
-        sweep.ask_for_merge(family, self._clock.monotonic())
-        deletes = sweep.look(family, pace)
+        with failures.translated(self._path, "sweeping"):
+            sweep.ask_for_merge(family, self._clock.monotonic())
+            deletes = sweep.look(family, pace)
         if deletes.deletes:
             self._write([deletes])
         return len(deletes.deletes)

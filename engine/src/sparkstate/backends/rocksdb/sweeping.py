@@ -8,7 +8,6 @@ it costs less than the rows that are gone did.
 from __future__ import annotations
 
 import enum
-import itertools
 from collections.abc import Iterator
 
 from sparkstate.backends.expiring import SweepPace
@@ -18,6 +17,8 @@ from sparkstate.settings import MIB
 
 _ROWS_AT_ONCE = 20_000
 _BYTES_AT_ONCE = 4 * MIB
+_MOST_BYTES = 64 * MIB
+"""No more values are read in a sweep, however few they are: an epoch waits for it."""
 _SETTLED_S = 2.0
 """RocksDB knows the age of a file in whole seconds, and merges those that are older than one."""
 _FEW_ROWS = 1000
@@ -46,6 +47,7 @@ class RowSweep:
         """Those of them that had expired."""
         self._merge = Merge.NONE
         self._since_s = 0.0
+        """When the merge came as far as it is."""
         self._rows = 0
         """Rows that the last pass has seen. RocksDB's own number is a guess, and may be far too low."""
 
@@ -55,18 +57,21 @@ class RowSweep:
         if not count:
             return FamilyWrites(family)
         has_expired = expiring.expired_bytes(self.cutoff)
-        looked, last = 0, b""
         deletes: list[bytes] = []
-        for last, value in itertools.islice(family.look_through(self._start), count):
-            looked += 1
+        rest, size = None, 0
+        for number, (key, value) in enumerate(family.look_through(self._start), 1):
+            self._looked += 1
+            size += len(value)
             if has_expired(value):
-                deletes.append(last)
-        self._looked += looked
+                deletes.append(key)
+            if number == count or size >= _MOST_BYTES:
+                rest = key + b"\x00"
+                break
         self._removed += len(deletes)
-        if looked < count:  # the last row was among them
+        if rest is None:
             self._end_pass()
         else:
-            self._start = last + b"\x00"
+            self._start = rest
         return FamilyWrites(family, deletes)
 
     def _end_pass(self) -> None:
