@@ -148,9 +148,9 @@ class Life(stateful.RuleBasedStateMachine):
         fired = self.fired(TimeDomain.PROCESSING_TIME, self.processing)
         answers = [(key, self.steps(key, AT_TIMER, self.moment())) for _, key in fired]
         if watermark is not None:
-            self.watermark = watermark
             for stamp, key in self.fired(TimeDomain.EVENT_TIME, watermark):
                 answers.append((key, self.steps(key, AT_TIMER, self.moment(stamp, True))))
+            self.watermark = watermark
         return answers
 
     def fired(self, domain: TimeDomain, until: int) -> list[tuple[int, str]]:

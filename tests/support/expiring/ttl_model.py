@@ -34,8 +34,8 @@ class Rule:
 
 @dataclass
 class Moment:
-    """The times that a call sees: ``processing`` and ``watermark`` of the epoch (None: no watermark yet), the event
-    time of the row, or of the event-time timer that fires."""
+    """The times that a call sees: ``processing``, the watermark from before the epoch (None: no watermark yet), the
+    event time of the row, or of the event-time timer that fires."""
 
     processing: int
     watermark: int | None
@@ -45,13 +45,14 @@ class Moment:
     def judging(self, rule: Rule) -> int | None:
         if not rule.in_event_time:
             return self.processing
-        return self.event if self.fires else self.watermark
+        return self.latest() if self.fires else self.watermark
 
     def writing(self, rule: Rule) -> int | None:
         if not rule.in_event_time:
             return self.processing
-        if self.fires:
-            return self.event
+        return self.latest()
+
+    def latest(self) -> int | None:
         known = [time for time in (self.watermark, self.event) if time is not None]
         return max(known, default=UNKNOWN)
 

@@ -204,6 +204,19 @@ def test_an_event_time_timer_sees_the_state_of_its_own_time(drive):
     assert driven.harness.output() == [(TimeDomain.EVENT_TIME, 139, 1), (TimeDomain.EVENT_TIME, 140, None)]
 
 
+def test_an_event_time_timer_for_the_past_does_not_see_what_had_expired_before_its_epoch(drive):
+    driven = drive(ttl().use_event_time().build())
+
+    def arm(f, ctx):
+        ctx.timer_service().register_event_time_timer(50)
+
+    driven.do(lambda f, ctx: f.value.update(1), timestamp=40)
+    driven.harness.process_watermark(140)
+    driven.do(arm, timestamp=141)
+    driven.harness.process_watermark(141)
+    assert driven.harness.output() == [(TimeDomain.EVENT_TIME, 50, None)]
+
+
 def test_a_processing_time_timer_judges_event_time_by_the_watermark(drive):
     driven = drive(ttl().use_event_time().build())
 

@@ -56,6 +56,7 @@ class _Firing:
     def run(self) -> None:
         cursor = self._calls.cursor
         cursor.domain = cursor.firing = self._domain
+        cursor.floor = self._overlay.watermark
         try:
             self._fire_due()
         finally:

@@ -6,7 +6,8 @@ written to it.
 
 Theory. In processing time it is always the time of the epoch, by which its processing-time timers fire. In event time a
 row is judged by the watermark that it sees, and stamped with its own event time if that is later. An event-time timer
-judges and stamps by its own timestamp: what it finds does not depend on how much the watermark advanced at once.
+judges and stamps by its own timestamp, so its results do not depend on how much the watermark advanced at once. The
+watermark from before its epoch is the least time for it, because a sweep has removed what expired by that.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class ExpiringHandle(handles.StateHandle):
         """Entries with this stamp or an older one have expired."""
         cursor = self._cursor
         if cursor.firing is TimeDomain.EVENT_TIME and self._in_event_time and cursor.stamp is not None:
-            return self._ttl.cutoff(cursor.stamp)
+            return self._ttl.cutoff(max(cursor.stamp, cursor.floor))
         return self._cutoff_bound
 
     def _now(self) -> int:
@@ -53,7 +54,7 @@ class ExpiringHandle(handles.StateHandle):
         if self._in_event_time:
             stamp, firing = self._cursor.stamp, self._cursor.firing
             if stamp is not None and firing is TimeDomain.EVENT_TIME:
-                return stamp
+                return max(stamp, self._cursor.floor)
             if stamp is not None and firing is None:
                 return max(stamp, self._bound)
         return self._bound
