@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from sparkstate.batches.functions import KeyedBatchFunction, RowError
     from sparkstate.checkpointed import CheckpointedFunction, CheckpointListener
     from sparkstate.connected_functions import KeyedBroadcastProcessFunction, KeyedCoProcessFunction
+    from sparkstate.durations import Time
     from sparkstate.functions import (
         AggregateFunction,
         KeyedProcessFunction,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
         ReducingStateDescriptor,
         ValueStateDescriptor,
     )
+    from sparkstate.state.ttl import StateTtlConfig
     from sparkstate.state_backend import CustomStateBackend, EmbeddedRocksDBStateBackend, HashMapStateBackend
 
 _HOMES = {
@@ -62,6 +64,8 @@ _HOMES = {
     "ReducingStateDescriptor": "sparkstate.state.descriptors",
     "RowError": "sparkstate.batches.functions",
     "RuntimeContext": "sparkstate.functions",
+    "StateTtlConfig": "sparkstate.state.ttl",
+    "Time": "sparkstate.durations",
     "TimeDomain": "sparkstate.functions",
     "TimerService": "sparkstate.functions",
     "Types": "sparkstate.serde.types",
@@ -95,6 +99,8 @@ __all__ = [
     "ReducingStateDescriptor",
     "RowError",
     "RuntimeContext",
+    "StateTtlConfig",
+    "Time",
     "TimeDomain",
     "TimerService",
     "Types",

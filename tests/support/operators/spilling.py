@@ -23,6 +23,7 @@ from sparkstate.state.descriptors import (
     ReducingStateDescriptor,
     ValueStateDescriptor,
 )
+from sparkstate.state.ttl import StateTtlConfig
 from sparkstate.testing import ManualClock
 
 ODD = OutputTag("odd", Types.LONG())
@@ -37,12 +38,20 @@ class Sum(ReduceFunction):
 class Everything(KeyedProcessFunction):
     """The amount of a row says what to do: its remainder by ``OPERATIONS`` which thing, the rest with what."""
 
+    def __init__(self, ttl: StateTtlConfig | None = None) -> None:
+        self.ttl = ttl
+
     def open(self, ctx):
-        self.value = ctx.get_state(ValueStateDescriptor("value", Types.LONG()))
-        self.tags = ctx.get_state(ValueStateDescriptor("tags", Types.LIST(Types.LONG())))
-        self.list = ctx.get_list_state(ListStateDescriptor("list", Types.LONG()))
-        self.map = ctx.get_map_state(MapStateDescriptor("map", Types.LONG(), Types.LONG()))
-        self.sum = ctx.get_reducing_state(ReducingStateDescriptor("sum", Sum(), Types.LONG()))
+        self.value = ctx.get_state(self.living(ValueStateDescriptor("value", Types.LONG())))
+        self.tags = ctx.get_state(self.living(ValueStateDescriptor("tags", Types.LIST(Types.LONG()))))
+        self.list = ctx.get_list_state(self.living(ListStateDescriptor("list", Types.LONG())))
+        self.map = ctx.get_map_state(self.living(MapStateDescriptor("map", Types.LONG(), Types.LONG())))
+        self.sum = ctx.get_reducing_state(self.living(ReducingStateDescriptor("sum", Sum(), Types.LONG())))
+
+    def living(self, descriptor: Any) -> Any:
+        if self.ttl is not None:
+            descriptor.enable_time_to_live(self.ttl)
+        return descriptor
 
     def process_element(self, row, ctx):
         argument, operation = divmod(row.amount, OPERATIONS)

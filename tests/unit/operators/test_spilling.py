@@ -13,7 +13,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from support.operators import driven as ops
-from support.operators.spilling import OPERATIONS, SIDES, Side
+from support.operators.spilling import OPERATIONS, SIDES, Everything, Side
 
 from sparkstate.functions import MIN_WATERMARK, KeyedProcessFunction
 from sparkstate.operators.common import due_timers
@@ -23,6 +23,7 @@ from sparkstate.operators.rows import sorting
 from sparkstate.operators.state.overlay import Overlay
 from sparkstate.serde.types import Types
 from sparkstate.state.descriptors import ListStateDescriptor, ValueStateDescriptor
+from sparkstate.state.ttl import StateTtlConfig
 
 USERS = ["ann", "bob", "cleo", "dora", "emil"]
 ERRORS = {"errors": pa.schema([("user", pa.string()), ("amount", pa.int64()), ("error", pa.string())])}
@@ -58,11 +59,22 @@ def live(side: Side, life: list[Any]) -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize("sort", [False, True])
+LIFETIMES = {
+    "no ttl": None,
+    "processing time": StateTtlConfig.new_builder(7).update_ttl_on_read_and_write().build(),
+    "event time": StateTtlConfig.new_builder(7).use_event_time().build(),
+}
+
+
+@pytest.mark.parametrize(
+    ("sort", "ttl"),
+    [(False, "no ttl"), (True, "no ttl"), (False, "processing time"), (True, "event time")],
+    ids=["as it comes", "sorted", "expiring in processing time", "expiring in event time"],
+)
 @settings(max_examples=12, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(life=epochs, chunk=st.integers(1, 3))
 def test_a_life_with_every_batch_and_timer_spilled_is_the_same_as_one_in_memory(
-    sort: bool, life: list[Any], chunk: int
+    sort: bool, ttl: str, life: list[Any], chunk: int
 ) -> None:
     options: dict[str, Any] = {
         "on_error": "side-output",
@@ -72,7 +84,11 @@ def test_a_life_with_every_batch_and_timer_spilled_is_the_same_as_one_in_memory(
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
         patch.setattr(firing, "CHUNK_TIMERS", chunk)
         patch.setattr(due_timers, "CHUNK_TIMERS", chunk)
-        sides = [Side(Path(folder) / "a", None, **options), Side(Path(folder) / "b", 0, **options)]
+        functions = [Everything(LIFETIMES[ttl]) for _ in range(2)]
+        sides = [
+            Side(Path(folder) / "a", None, functions[0], **options),
+            Side(Path(folder) / "b", 0, functions[1], **options),
+        ]
         try:
             in_memory, spilled = (live(side, life) for side in sides)
             assert spilled == in_memory

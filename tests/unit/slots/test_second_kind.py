@@ -114,6 +114,9 @@ class SumOfBatches:
             changes.values[key] = total
         return base.EpochChanges(by_shard, {key: kg for key, (kg, _) in overlay.totals.items()})
 
+    def expire_state(self, overlay: Sums) -> None:
+        """Nothing here expires."""
+
     def commit_operator_state(self, overlay: Sums) -> None:
         pass
 

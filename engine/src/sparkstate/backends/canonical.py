@@ -32,7 +32,7 @@ from sparkstate import errors
 from sparkstate.backends import base
 from sparkstate.backends.base import CanonicalRow, StateKind, TableSpec
 from sparkstate.keygroups import KeyGroupRange
-from sparkstate.serde import composite, evolution, types
+from sparkstate.serde import composite, evolution, expiring, types
 from sparkstate.serde.evolution import Verdict
 
 FORMAT: Final = "canonical"
@@ -97,6 +97,11 @@ def check_same_table(stored: TableSpec, declared: TableSpec) -> Verdict:
     verdict = evolution.compare(stored, declared)
     if verdict.is_refused:
         raise errors.StateMigrationError(verdict.message)
+    if expiring.ttl_of(stored.value_type) != expiring.ttl_of(declared.value_type):
+        # A store that can change it has done so before.
+        raise errors.StateMigrationError(
+            f"{verdict.message}; this backend does not change a time-to-live: restore into hashmap or rocksdb"
+        )
     return verdict
 
 

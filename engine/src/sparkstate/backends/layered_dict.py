@@ -81,6 +81,10 @@ class LayeredDict(copy_on_write.CopyOnWrite[dict[Any, Any], View]):
         """All entries; the dict must not change meanwhile."""
         return iter(View((*self._frozen, self.top)).merged().items())
 
+    def all_keys(self) -> list[Any]:
+        """The keys of all layers; a key may come several times, and its entry may be deleted."""
+        return [key for layer in (*self._frozen, self.top) for key in layer]
+
     def estimated_len(self) -> int:
         """The number of entries: exact when flat, otherwise an upper bound."""
         return len(self.top) + sum(map(len, self._frozen))

@@ -15,6 +15,7 @@ from typing import Final, TypeAlias
 
 from sparkstate.conformance import (
     evolution_checks,
+    expiring_checks,
     namespace_checks,
     random_checks,
     sharing_checks,
@@ -48,6 +49,7 @@ CHAPTERS: Final = (
     _chapter("state", store_checks),
     _chapter("namespaces", namespace_checks),
     _chapter("evolution", evolution_checks),
+    _chapter("time-to-live", expiring_checks),
     _chapter("sharing", sharing_checks),
     _chapter("threads", thread_checks),
     _chapter("random", random_checks),

@@ -103,6 +103,7 @@ class SlotPool:
             self.group.each(lambda _: protocol.RestoreShards(), protocol.Restored)
             return "it begins empty"
         own = restored.same_lineage and metadata.kind == "checkpoint"
+        before_end = metadata.watermark_before_end
         size = sum(file.size for shard in metadata.shards for file in shard.files)
         with restore.blocked_by_damage(restored.plan), self._restore_shown(size):
             told = self.group.each(
@@ -112,6 +113,7 @@ class SlotPool:
                     checkpoint_id=metadata.checkpoint_id if own else -1,
                     operator_state=metadata.operator_state,
                     restored_id=metadata.checkpoint_id,
+                    watermark=metadata.watermark if before_end is None else before_end,
                 ),
                 protocol.Restored,
             )

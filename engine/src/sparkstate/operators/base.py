@@ -159,6 +159,9 @@ class Operator(Protocol[E]):
         """Make the overlay's changes to operator state, which is in no store, state. Called in a commit, when the
         stores have theirs."""
 
+    def expire_state(self, overlay: E) -> None:
+        """Remove some of the entries that have expired by the overlay's times. Called in a commit, at its end."""
+
     # --- checkpoints
 
     @property

@@ -30,6 +30,7 @@ def commit_overlays(parts: Sequence[tuple[base.Operator[Any], base.EpochOverlay]
             stores[shard].commit(changes, key_groups)
     for operator, overlay in parts:
         operator.commit_operator_state(overlay)
+        operator.expire_state(overlay)
         overlay.committed = True
 
 

@@ -12,7 +12,7 @@ from sparkstate.batches.functions import KeyedBatchFunction
 from sparkstate.checkpoint.operator_parts import StoredState
 from sparkstate.checkpointed import CheckpointedFunction
 from sparkstate.connected_functions import KeyedBroadcastProcessFunction, KeyedCoProcessFunction
-from sparkstate.functions import KeyedFunction, KeyedProcessFunction
+from sparkstate.functions import MIN_WATERMARK, KeyedFunction, KeyedProcessFunction
 from sparkstate.serde.typeinfo import TypeInformation
 from sparkstate.state.descriptors import MapStateDescriptor
 
@@ -141,6 +141,8 @@ class JobFacts:
     """The manifest's ``params``."""
     attempt: int = 0
     """How many lives the state had before this one."""
+    watermark: int = MIN_WATERMARK
+    """That of the restored snapshot."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ import enum
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from sparkstate.serde import type_changes, types
+from sparkstate.serde import expiring, type_changes, types
 from sparkstate.serde.migration import Plan
 from sparkstate.serde.typeinfo import TypeInformation
 
@@ -134,8 +134,9 @@ AS_BEFORE: Final = "declare it as it was, or give the new state another name"
 def compare(stored: Declaration, declared: Declaration, *, reads_all: bool = False) -> Verdict:
     """The verdict on state that was stored as ``stored`` and is declared as ``declared``.
 
-    ``reads_all``: the restore reads every value anyway (HashMap, and operator state on any backend), so a migration is
-    a full pass there; otherwise (RocksDB) values are migrated when they are read.
+    A changed time-to-live is no reason to refuse: a store adopts it before the types are compared there
+    (``backends.expiring``). ``reads_all``: the restore reads every value anyway (HashMap, and operator state on any
+    backend), so a migration is a full pass there; otherwise (RocksDB) values are migrated when they are read.
     """
     for part in ("kind", "key_type", "user_key_type", "namespace_type"):
         before, now = getattr(stored, part), getattr(declared, part)
@@ -147,14 +148,24 @@ def compare(stored: Declaration, declared: Declaration, *, reads_all: bool = Fal
         if before is now:
             return Verdict(VerdictKind.AS_IS, declared.uid, declared.name)
         return _refused(declared, "value type", "", remedy=AS_BEFORE, **shown)
-    resolved = type_changes.resolve(before, now)
+    resolved = type_changes.resolve(expiring.value_type_of(before), expiring.value_type_of(now))
     if isinstance(resolved, type_changes.TypeRefusal):
         remedy = f"{resolved.remedy}{AS_BEFORE}"
         return _refused(declared, "value type", resolved.path, resolved.before, resolved.now, remedy)
     kind = VerdictKind.FULL_PASS if reads_all else VerdictKind.ON_READ
     if resolved.plan is None:
         kind = VerdictKind.AS_IS
-    return Verdict(kind, declared.uid, declared.name, changes=resolved.changes, plan=resolved.plan, **shown)
+    lives = expiring.ttl_of(before), expiring.ttl_of(now)
+    changes = resolved.changes
+    if lives[0] != lives[1]:
+        changes = (*changes, f"time-to-live: {_life(lives[0])}, now {_life(lives[1])}")
+        if expiring.rewrites(*lives):
+            kind = VerdictKind.FULL_PASS
+    return Verdict(kind, declared.uid, declared.name, changes=changes, plan=resolved.plan, **shown)
+
+
+def _life(ttl: expiring.TimeToLive | None) -> str:
+    return ttl.describe().strip() if ttl is not None else "none"
 
 
 def _refused(declared: Declaration, part: str, path: str, before: str, now: str, remedy: str) -> Verdict:

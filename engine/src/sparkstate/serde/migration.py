@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, TypeAlias, Union
 import msgspec
 
 from sparkstate import errors
+from sparkstate.serde import expiring
 from sparkstate.serde.typeinfo import SCHEMA_PREFIX, TypeInformation, pack_bytes
 
 Packed: TypeAlias = Any
@@ -95,17 +96,19 @@ def _field_source(field: FieldPlan) -> Callable[[Sequence[Packed]], Packed]:
 class Migration:
     """Stored bytes of a type to stored bytes of another, by plans one after another; schema ids are 0 on both sides.
 
-    An empty value, which stands for null, stays empty. A value with another schema id stays as it is, so that its type
-    refuses it when it is read.
+    A value that expires keeps its stamp. An empty value, which stands for null, stays empty. A value with another
+    schema id stays as it is, so that its type refuses it when it is read.
     """
 
     def __init__(self, before: TypeInformation, plans: Sequence[Plan]) -> None:
-        self._before = before
-        self._decode = msgspec.msgpack.Decoder(before.wire).decode
+        self._before = expiring.value_type_of(before)
+        self._decode = msgspec.msgpack.Decoder(self._before.wire).decode
         self._converters = [converter(plan) for plan in plans]
 
     def __call__(self, data: bytes) -> bytes:
         """Raises ``CorruptData`` for bytes that are not of the type before."""
+        if data[:1] == expiring.MARK:
+            return data[: expiring.STAMP_BYTES] + self(data[expiring.STAMP_BYTES :])
         if data[:1] != SCHEMA_PREFIX:
             return data
         try:

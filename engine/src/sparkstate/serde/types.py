@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from sparkstate import errors
-from sparkstate.serde import containers, scalars
+from sparkstate.serde import containers, expiring, scalars
 from sparkstate.serde.typeinfo import TypeInformation
 
 __all__ = ["TypeInformation", "Types", "parse"]
@@ -167,6 +167,12 @@ _ONE_ARGUMENT: Final = ("LIST", "PRIMITIVE_ARRAY", "BASIC_ARRAY", "OBJECT_ARRAY"
 
 def parse(description: str) -> TypeInformation:
     """The type of a stable description (inverse of ``TypeInformation.describe``)."""
+    ttl, description = expiring.split(description)
+    found = _parse_all(description)
+    return found if ttl is None else expiring.ExpiringType(found, ttl)
+
+
+def _parse_all(description: str) -> TypeInformation:
     try:
         found, end = _parse(description, 0)
     except (ValueError, IndexError, TypeError, AttributeError, RecursionError) as error:

@@ -14,6 +14,7 @@ import msgspec
 
 from sparkstate import errors
 from sparkstate.checkpoint.metadata import Committable
+from sparkstate.functions import MIN_WATERMARK
 from sparkstate.handles import FileHandle, ShardHandle, StateMeta
 from sparkstate.slots.channel import Channel, view
 from sparkstate.slots.handshake import Role
@@ -44,6 +45,8 @@ class RestoreShards(Message, frozen=True, kw_only=True, tag=True):
     """The operator state of all slots of the snapshot, in order."""
     restored_id: int = -1
     """The checkpoint or savepoint that is restored, which functions are told; -1: none."""
+    watermark: int = MIN_WATERMARK
+    """That of the snapshot."""
 
 
 class Feed(Message, frozen=True, kw_only=True, tag=True):

@@ -56,7 +56,8 @@ class SlotState:
         plan = self.plan
         dealt = restore_operator_state(plan, request)
         restored_id = request.restored_id if request.restored_id >= 0 else None
-        facts = JobFacts(parameters=plan.parameters, attempt=max(plan.incarnation - 1, 0))
+        attempt = max(plan.incarnation - 1, 0)
+        facts = JobFacts(parameters=plan.parameters, attempt=attempt, watermark=request.watermark)
         for spec in plan.operators:
             own = tuple(state for state in dealt if state.uid == spec.uid)
             operator = kinds.make(

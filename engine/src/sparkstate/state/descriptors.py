@@ -6,7 +6,9 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from sparkstate import errors
+from sparkstate.serde.expiring import ExpiringType, TimeToLive
 from sparkstate.serde.typeinfo import TypeInformation
+from sparkstate.state import ttl
 from sparkstate.state.folding import AggregateFunction, ReduceFunction
 
 RESERVED_PREFIX = "_timer_state/"
@@ -35,20 +37,35 @@ class StateDescriptor:
         _require_type(name, type_info)
         self.name = name
         self.type_info = type_info
+        self.ttl_config: ttl.StateTtlConfig | None = None
+        """None: values do not expire."""
 
     def get_name(self) -> str:
         """The name of the state."""
         return self.name
 
-    def enable_time_to_live(self, ttl_config: Any) -> None:
-        """State that expires is not in this version; raises ``NotInThisVersion``."""
-        raise errors.NotInThisVersion(
-            f"state {self.name!r}: time-to-live is not in this version; remove entries by a timer instead"
-        )
+    def enable_time_to_live(self, ttl_config: ttl.StateTtlConfig) -> None:
+        """Let the values of the state expire (of lists and maps: each element). Call it before the descriptor is used.
+        With the update type ``Disabled`` they do not."""
+        if not isinstance(ttl_config, ttl.StateTtlConfig):
+            raise errors.StateError(
+                f"state {self.name!r}: its time-to-live is {ttl_config!r}; give one made by "
+                "StateTtlConfig.new_builder(Time.hours(1)).build()"
+            )
+        self.ttl_config = ttl_config
+
+    @property
+    def stored_type(self) -> TypeInformation:
+        """The type of the values as they are stored: with stamps, where they expire."""
+        config = self.ttl_config
+        if config is None or not config.is_enabled():
+            return self.type_info
+        in_event_time = config.time_characteristic is ttl.StateTtlConfig.TtlTimeCharacteristic.EventTime
+        return ExpiringType(self.type_info, TimeToLive(config.ttl.to_milliseconds(), in_event_time))
 
     def identity(self) -> tuple[str, ...]:
         """The parts that must be equal for two descriptors to mean the same state."""
-        return (self.kind, self.type_info.describe())
+        return (self.kind, self.stored_type.describe())
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, {self.type_info.describe()})"

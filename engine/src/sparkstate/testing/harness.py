@@ -309,7 +309,7 @@ class KeyedProcessHarness:
             self._stores,
             self._key_space,
             self._clock,
-            JobFacts(parameters=self._parameters, attempt=self._lives),
+            JobFacts(parameters=self._parameters, attempt=self._lives, watermark=self._watermark),
             restored,
         )
         self._lives += 1

@@ -18,6 +18,7 @@ from sparkstate.backends.base import CanonicalRow, SnapshotFile, SnapshotStream,
 from sparkstate.backends.hashmap import column_table, tables
 from sparkstate.backends.hashmap.layered_columns import ColumnView
 from sparkstate.backends.layered_dict import View
+from sparkstate.serde import expiring
 
 TIMERS = (StateKind.EVENT_TIMERS, StateKind.PROCESSING_TIMERS)
 
@@ -29,6 +30,8 @@ class FrozenTable:
     spec: TableSpec
     view: Any
     key_groups: Mapping[Any, int]
+    cutoff: int = expiring.NO_STAMP
+    """Values with this stamp or an older one have expired, and are left out."""
 
 
 class HashMapSnapshot:
@@ -81,6 +84,15 @@ def rows(number: int, table: FrozenTable) -> Iterator[CanonicalRow | canonical.R
         yield from _rows_of_cells(codec, number, table, table.view)
 
 
+def single_rows(number: int, table: FrozenTable) -> Iterator[CanonicalRow]:
+    """The rows of a table that is not of timers, none of them in a block."""
+    for each in rows(number, table):
+        if isinstance(each, canonical.RowBlock):
+            yield from (CanonicalRow(number, *row) for row in each.rows)
+        else:
+            yield each
+
+
 def _blocks(number: int, view: ColumnView) -> Iterator[canonical.RowBlock]:
     return (block for part in view.live() for block in column_table.blocks_of(number, part))
 
@@ -96,11 +108,15 @@ def _rows_of_cells(
     by_group: defaultdict[int, list[base.Cell]] = defaultdict(list)
     for cell in cells:
         by_group[table.key_groups[base.key_of(cell)]].append(cell)
+    has_expired = expiring.expired_bytes(table.cutoff)
+    expires = expiring.ttl_of(table.spec.value_type) is not None
     for key_group in sorted(by_group):
         # Sorted, so that equal state gives equal files. One key group at a time bounds the memory that this takes.
-        found = [
+        rows = [
             row
             for cell in by_group[key_group]
             for row in tables.rows_of_cell(codec, number, key_group, cell, cells[cell])
         ]
-        yield from sorted(found)
+        if expires:
+            rows = [row for row in rows if not has_expired(row.value)]
+        yield from sorted(rows)

@@ -7,19 +7,24 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from sparkstate import errors
 from sparkstate.backends import base, canonical
 from sparkstate.backends.base import ShardStats, TableChanges, TableSpec, TableStats
+from sparkstate.backends.expiring import SweepPace
 from sparkstate.backends.hashmap import migration, snapshot, tables
 from sparkstate.backends.hashmap.column_table import HashMapColumnTable
 from sparkstate.backends.hashmap.key_groups import KeyGroupsOfKeys
 from sparkstate.backends.hashmap.kinds import HashMapTable, create_table
+from sparkstate.backends.hashmap.sweeping import CellSweep
 from sparkstate.keygroups import KeyGroupRange
+from sparkstate.serde import expiring
 
 _SAMPLE = 64
+_ROWS_AT_ONCE = 2048
 
 
 class HashMapShardStore:
@@ -32,6 +37,7 @@ class HashMapShardStore:
         self.key_groups = key_groups
         self._tables: dict[tuple[str, str], HashMapTable] = {}
         self._key_groups: dict[str, KeyGroupsOfKeys] = {}
+        self._sweeps: dict[tuple[str, str], CellSweep] = {}
 
     def table(self, spec: TableSpec) -> HashMapTable:
         found = self._tables.get((spec.uid, spec.name))
@@ -57,18 +63,72 @@ class HashMapShardStore:
         for table, change in zip(found, changes, strict=True):
             deletions = table.apply(change, kgs)
             self._key_groups[change.spec.uid].deleted += deletions
-        for uid, key_groups in self._key_groups.items():
-            if key_groups.is_mostly_garbage:
-                key_groups.keep(
-                    key for t in self._tables.values() if t.spec.uid == uid for key in t.live_keys()
-                )
+        for uid in self._key_groups:
+            self._forget_garbage(uid)
+
+    def _forget_garbage(self, uid: str) -> None:
+        key_groups = self._key_groups[uid]
+        if key_groups.is_mostly_garbage:
+            key_groups.keep(key for t in self._tables.values() if t.spec.uid == uid for key in t.live_keys())
+
+    # ---- values that expire
+
+    def adopt(self, spec: TableSpec, times: expiring.Times) -> None:
+        name = (spec.uid, spec.name)
+        found = self._tables.get(name)
+        if found is None or found.spec.value_type is None or found.spec.kind is not spec.kind:
+            return  # ``table`` judges the rest
+        stored, declared = expiring.ttl_of(found.spec.value_type), expiring.ttl_of(spec.value_type)
+        if stored == declared:
+            return
+        adopted = replace(found.spec, value_type=expiring.with_ttl(found.spec.value_type, declared))
+        convert = expiring.converter(stored, declared, times)
+        self._sweeps.pop(name, None)
+        if convert is None:
+            found.spec = adopted
+        else:
+            self._tables[name] = self._converted(found, adopted, convert)
+
+    def _converted(self, table: HashMapTable, spec: TableSpec, convert: expiring.Convert) -> HashMapTable:
+        """A table of ``spec`` with the values of another."""
+        key_groups = self._key_groups[spec.uid]
+        made, codec = create_table(spec, key_groups), canonical.TableCodec(spec)
+        frozen = snapshot.FrozenTable(table.spec, table.freeze(), key_groups.by_key)
+        made_rows = (
+            (row.key_group, row.key, row.namespace, row.sub, value)
+            for row in snapshot.single_rows(0, frozen)
+            if (value := convert(row.value)) is not None
+        )
+        while rows := list(itertools.islice(made_rows, _ROWS_AT_ONCE)):
+            made.load(codec, canonical.RowBlock(0, rows))
+        frozen.view.release()
+        return made
+
+    def expire(self, spec: TableSpec, cutoff: int, pace: SweepPace) -> int:
+        table = self.table(spec)
+        sweep = self._sweeps.setdefault((spec.uid, spec.name), CellSweep())
+        sweep.cutoff = max(sweep.cutoff, cutoff)
+        if not isinstance(table, tables.HashMapCells):
+            raise AssertionError(f"the values of {spec} have no stamps. This is a bug, please report")
+        removed, gone = sweep.run(table, pace.entries(table.rows()))
+        self._key_groups[spec.uid].deleted += gone
+        self._forget_garbage(spec.uid)
+        return removed
+
+    # ---- snapshots
 
     def prepare_snapshot(self, checkpoint_id: int, directory: Path, canonical: bool) -> base.ShardSnapshot:
         frozen = [
-            snapshot.FrozenTable(table.spec, table.freeze(), self._key_groups[table.spec.uid].by_key)
-            for table in self._tables.values()
+            snapshot.FrozenTable(
+                table.spec, table.freeze(), self._key_groups[table.spec.uid].by_key, self._cutoff(name)
+            )
+            for name, table in self._tables.items()
         ]
         return snapshot.HashMapSnapshot(frozen, directory)
+
+    def _cutoff(self, name: tuple[str, str]) -> int:
+        sweep = self._sweeps.get(name)
+        return expiring.NO_STAMP if sweep is None else sweep.cutoff
 
     def restore(self, files: Mapping[str, Path], fmt: str) -> None:
         if fmt != canonical.FORMAT:

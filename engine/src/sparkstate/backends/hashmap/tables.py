@@ -18,7 +18,7 @@ from sparkstate.backends.layered_dict import ABSENT, LayeredDict, View
 from sparkstate.serde import composite
 
 
-class _Cells(abc.ABC):
+class HashMapCells(abc.ABC):
     """The common part of the tables of cells."""
 
     def __init__(self, spec: TableSpec, key_groups: KeyGroupsOfKeys) -> None:
@@ -67,7 +67,7 @@ class _Cells(abc.ABC):
         return self.cells.estimated_len()
 
 
-class HashMapValueTable(_Cells):
+class HashMapValueTable(HashMapCells):
     """Table of a VALUE, REDUCING or AGGREGATING state."""
 
     def get(self, kg: int, cell: Cell) -> Any:
@@ -96,7 +96,7 @@ class HashMapValueTable(_Cells):
         self.cells.set(self._cell(codec, row), codec.value_type.decode(row.value))
 
 
-class HashMapListTable(_Cells):
+class HashMapListTable(HashMapCells):
     """Table of a LIST state: a list per cell, copied before it grows if a snapshot holds it."""
 
     def get(self, kg: int, cell: Cell) -> list[Any]:
@@ -133,7 +133,7 @@ class HashMapListTable(_Cells):
         self._append(self._cell(codec, row), [codec.value_type.decode(row.value)])
 
 
-class HashMapMapTable(_Cells):
+class HashMapMapTable(HashMapCells):
     """Table of a MAP state: a dict per cell, copied before it changes if a snapshot holds it."""
 
     def get(self, kg: int, cell: Cell, user_key: Any) -> Any:

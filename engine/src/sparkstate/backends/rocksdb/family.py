@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import rocksdict
+
 from sparkstate import errors
 from sparkstate.backends.rocksdb.reading import Reads
 
@@ -64,6 +66,12 @@ class Family:
         """Rows from ``start`` on, as they are now; let the iterator go when done."""
         return self.rdict.items(from_key=start)  # type: ignore[no-any-return]
 
+    def look_through(self, start: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """The same, but the blocks that are read take no place in the cache."""
+        options = rocksdict.ReadOptions()
+        options.fill_cache(False)
+        return self.rdict.items(from_key=start, read_opt=options)  # type: ignore[no-any-return]
+
     def flush(self) -> None:
         """Write the memtable out; the interpreter lock is released meanwhile."""
         self.rdict.flush(True)
@@ -71,6 +79,12 @@ class Family:
     def compact(self) -> None:
         """Merge all files; the interpreter lock is released meanwhile."""
         self.rdict.compact_range(None, None)
+
+    def merge_soon(self, wanted: bool) -> None:
+        """Let RocksDB merge all files in the background, or no longer ask for it. Deletions must be flushed before."""
+        # RocksDB looks at the age of its files when an option changes. So long as this one stands, it merges again and
+        # again.
+        self.rdict.set_options({"periodic_compaction_seconds": "1" if wanted else "0"})
 
     def stop_compacting(self) -> None:
         """Begin no compaction of it any more."""

@@ -18,12 +18,13 @@ import msgspec
 
 from sparkstate import errors
 from sparkstate.backends.base import TableSpec
-from sparkstate.serde import migration, types
+from sparkstate.serde import expiring, migration, types
 from sparkstate.serde.migration import Plan
 from sparkstate.serde.typeinfo import SCHEMA_ID, SCHEMA_PREFIX, TypeInformation
 
 LAST_ID: Final = 127
 """A schema id is one byte. The upper half is left to marks of other kinds."""
+_MARK: Final = expiring.MARK[0]
 
 Bytes: TypeAlias = Callable[[bytes], bytes]
 
@@ -32,7 +33,7 @@ class SchemaStep(msgspec.Struct, frozen=True):
     """An earlier type of a table."""
 
     type: str
-    """The rows with this schema id are of this type."""
+    """The rows with this schema id are of this type, apart from a time-to-live."""
     plan: Plan
     """It leads to the type of the next step, or, from the last one, to the type that the table has now."""
 
@@ -52,12 +53,13 @@ class Schemas(msgspec.Struct, frozen=True, kw_only=True):
                 "were written, and RocksDB's files tell no more types apart; take a savepoint with the job as it was, "
                 "and start from that: it has all rows in one type"
             )
-        return msgspec.structs.replace(self, steps=(*self.steps, SchemaStep(before.describe(), plan)))
+        described = expiring.value_type_of(before).describe()
+        return msgspec.structs.replace(self, steps=(*self.steps, SchemaStep(described, plan)))
 
 
 class SchemaCodec:
     """Changes schema ids of stored values. ``plain`` bytes have the id 0 and the table's own type, as everywhere
-    outside of RocksDB's files."""
+    outside of RocksDB's files. A value that expires has its time before the id (``serde.expiring``)."""
 
     def __init__(self, schemas: Schemas) -> None:
         self._id = len(schemas.steps)
@@ -72,6 +74,8 @@ class SchemaCodec:
         """Of a stored value. A value with an id that nobody has given stays as it is, so that its type refuses it."""
         if not stored:
             return stored
+        if stored[0] == _MARK:
+            return stored[: expiring.STAMP_BYTES] + self.plain(stored[expiring.STAMP_BYTES :])
         number = stored[0]
         if number == self._id:
             return SCHEMA_PREFIX + stored[1:]
@@ -80,6 +84,8 @@ class SchemaCodec:
 
     def stamped(self, plain: bytes) -> bytes:
         """The inverse, for values that are written now."""
+        if plain[:1] == expiring.MARK:
+            return plain[: expiring.STAMP_BYTES] + self.stamped(plain[expiring.STAMP_BYTES :])
         return self._prefix + plain[1:] if plain else plain
 
 

@@ -18,7 +18,7 @@ from sparkstate.backends.base import CanonicalRow, SnapshotFile, SnapshotStream,
 from sparkstate.backends.layered_dict import View
 from sparkstate.backends.rocksdb import layout
 from sparkstate.backends.rocksdb.schemas import SchemaCodec, Schemas
-from sparkstate.serde import composite
+from sparkstate.serde import composite, expiring
 
 Source = Iterator[tuple[bytes, bytes]] | View
 """Of one table: its rows in RocksDB, or its timers on the heap."""
@@ -31,6 +31,8 @@ class TableSource(NamedTuple):
     view: Source
     schemas: SchemaCodec | None = None
     """Where rows of several types lie in the table: the snapshot has them all in the table's own type."""
+    cutoff: int = expiring.NO_STAMP
+    """Values with this stamp or an older one have expired, and are left out."""
 
 
 NATIVE = "rocksdb"
@@ -163,19 +165,28 @@ class CanonicalSnapshot:
         return canonical.stream(self._tables, self._rows())
 
     def _rows(self) -> Iterator[CanonicalRow]:
-        for number, (spec, view, schemas) in enumerate(self._sources):
-            if isinstance(view, View):
-                yield from heap_timers.rows(view, spec, number)
-            elif schemas is None:
-                yield from rows(number, spec, view)
+        for number, source in enumerate(self._sources):
+            if isinstance(source.view, View):
+                yield from heap_timers.rows(source.view, source.spec, number)
             else:
-                for row in rows(number, spec, view):
-                    yield row._replace(value=schemas.plain(row.value))
+                yield from _rows_of(number, source, source.view)
 
     def release(self) -> None:
         self._sources = []
         self._release()
         self._path.unlink(missing_ok=True)
+
+
+def _rows_of(number: int, source: TableSource, view: Iterable[tuple[bytes, bytes]]) -> Iterator[CanonicalRow]:
+    """The rows of a state that have not expired, in the type of its table."""
+    found = rows(number, source.spec, view)
+    if expiring.ttl_of(source.spec.value_type) is not None:
+        has_expired = expiring.expired_bytes(source.cutoff)
+        found = (row for row in found if not has_expired(row.value))
+    if source.schemas is None:
+        return found
+    plain = source.schemas.plain
+    return (row._replace(value=plain(row.value)) for row in found)
 
 
 def rows(number: int, spec: TableSpec, source: Iterable[tuple[bytes, bytes]]) -> Iterator[CanonicalRow]:

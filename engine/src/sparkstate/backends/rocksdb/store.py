@@ -13,17 +13,35 @@ import msgspec
 
 from sparkstate import errors
 from sparkstate.backends import canonical
-from sparkstate.backends.base import ShardSnapshot, ShardStats, TableChanges, TableSpec, TableStats
+from sparkstate.backends.base import (
+    ShardSnapshot,
+    ShardStats,
+    TableChanges,
+    TableSpec,
+    TableStats,
+)
+from sparkstate.backends.expiring import SweepPace
 from sparkstate.backends.heap_timers import HeapTimerTable
 from sparkstate.backends.layered_dict import View
-from sparkstate.backends.rocksdb import failures, heap, layout, restoring, schemas, snapshots, tables
+from sparkstate.backends.rocksdb import (
+    failures,
+    heap,
+    layout,
+    restoring,
+    schemas,
+    snapshots,
+    sweeping,
+    tables,
+)
 from sparkstate.backends.rocksdb.database import Database, NewOptions
 from sparkstate.backends.rocksdb.family import Family, FamilyWrites
 from sparkstate.backends.rocksdb.reading import Reads
 from sparkstate.backends.rocksdb.schemas import SchemaCodec, Schemas
+from sparkstate.backends.rocksdb.sweeping import RowSweep
 from sparkstate.backends.rocksdb.timers import RocksTimerTable
 from sparkstate.clock import Clock
 from sparkstate.keygroups import KeyGroupRange
+from sparkstate.serde import expiring
 
 _COLUMN_ROWS: Final = 4000
 """So many entries of columns become rows at once. As rows they take five times the memory (150 bytes an entry), which
@@ -83,6 +101,7 @@ class RocksDBShardStore:
         self._tables: dict[tuple[str, str], Any] = {}
         self._schemas: dict[tuple[str, str], Schemas] = {}
         """Of tables that have rows of several types."""
+        self._sweeps: dict[tuple[str, str], RowSweep] = {}
 
     # ---- tables
 
@@ -176,6 +195,37 @@ class RocksDBShardStore:
         """Reserve positions for ``count`` list elements; the first of them."""
         return self._positions.take(count).start
 
+    # ---- values that expire
+
+    def adopt(self, spec: TableSpec, times: expiring.Times) -> None:
+        name = (spec.uid, spec.name)
+        stored = self._specs.get(name)
+        if stored is None or stored.value_type is None or stored.kind is not spec.kind:
+            return  # ``table`` judges the rest
+        before, declared = expiring.ttl_of(stored.value_type), expiring.ttl_of(spec.value_type)
+        if before == declared:
+            return
+        convert = expiring.converter(before, declared, times)
+        if convert is not None:
+            with failures.translated(self._path, "converting"):
+                self._write(sweeping.converted(self._family(stored), convert))
+        self._specs[name] = dataclasses.replace(
+            stored, value_type=expiring.with_ttl(stored.value_type, declared)
+        )
+        self._tables.pop(name, None)  # it encodes and decodes by the type before
+        self._sweeps.pop(name, None)
+
+    def expire(self, spec: TableSpec, cutoff: int, pace: SweepPace) -> int:
+        sweep = self._sweeps.setdefault((spec.uid, spec.name), RowSweep())
+        sweep.cutoff = max(sweep.cutoff, cutoff)
+        family: Family = self.table(spec).family
+        with failures.translated(self._path, "sweeping"):
+            sweep.ask_for_merge(family, self._clock.monotonic())
+            deletes = sweep.look(family, pace)
+        if deletes.deletes:
+            self._write([deletes])
+        return len(deletes.deletes)
+
     # ---- snapshot
 
     def prepare_snapshot(self, checkpoint_id: int, directory: Path, canonical: bool) -> ShardSnapshot:
@@ -185,6 +235,8 @@ class RocksDBShardStore:
         database.flush()
         target = self._snapshot_directory(directory, checkpoint_id)
         database.checkpoint(target)
+        for sweep in self._sweeps.values():
+            sweep.flushed(self._clock.monotonic())
         (target / snapshots.META).write_bytes(msgspec.json.encode(self._meta()))
         heaps = self._heap_tables()
         if heaps:
@@ -225,7 +277,8 @@ class RocksDBShardStore:
         for spec in list(self._specs.values()):
             table = self._tables.get((spec.uid, spec.name))
             view = table.freeze() if isinstance(table, HeapTimerTable) else database.view(self._family(spec))
-            sources.append(snapshots.TableSource(spec, view, self._schema_codec(spec)))
+            sweep = self._sweeps.get((spec.uid, spec.name), RowSweep())
+            sources.append(snapshots.TableSource(spec, view, self._schema_codec(spec), sweep.cutoff))
 
         def release() -> None:
             while sources:

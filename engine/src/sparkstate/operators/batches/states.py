@@ -36,7 +36,7 @@ class _ColumnState:
         self._handle = handle
         self._binding = binding
         self._cursor = binding.cursor
-        self._type = handle.spec.value_type
+        self._type = handle.value_type
         try:
             self._arrow_type = arrow_types.arrow_type(self._type)
         except errors.StateError as error:

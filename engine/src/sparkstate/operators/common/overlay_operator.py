@@ -17,7 +17,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import pyarrow as pa
 
 from sparkstate import errors
-from sparkstate.backends.base import ShardStore, TimerTable
+from sparkstate.backends.base import ShardStore, TableSpec, TimerTable
 from sparkstate.checkpointed import CheckpointedFunction
 from sparkstate.clock import Clock
 from sparkstate.functions import MAX_WATERMARK, MIN_WATERMARK, TimeDomain
@@ -30,8 +30,9 @@ from sparkstate.operators.memory.budget import EpochBudget
 from sparkstate.operators.rows import sorting
 from sparkstate.operators.spec import JobFacts, KeyedSpec, Restored
 from sparkstate.operators.state import changes, inspection
+from sparkstate.operators.state.cleanup import Cleanup
 from sparkstate.operators.state.context import Cursor
-from sparkstate.operators.state.handles import StateHandle
+from sparkstate.operators.state.handles import StateHandle, TableOf
 from sparkstate.operators.state.operator_states import OperatorStates
 from sparkstate.operators.state.overlay import Overlay
 from sparkstate.operators.state.runtime_context import OperatorRuntimeContext
@@ -39,6 +40,7 @@ from sparkstate.operators.state.tables import OperatorTables
 from sparkstate.operators.user_metrics import UserMetrics
 from sparkstate.serde import containers
 from sparkstate.serde.evolution import StateTypes
+from sparkstate.serde.expiring import Times
 
 
 class FunctionCalls(Protocol):
@@ -92,14 +94,22 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
             spec.uid,
             spec.key_type,
             self._calls.cursor,
-            self._tables.register,
+            self._register,
             subtask=subtask,
             parallelism=parallelism,
             max_parallelism=key_space.max_parallelism,
             undoes_records=spec.on_error == "side-output",
+            knows_record_times=not self.in_columns,
             facts=facts or JobFacts(),
         )
         """Has every state handle of the function, and its metrics."""
+        self._facts = facts or JobFacts()
+        self._cleanup = Cleanup(stores)
+
+    def _register(self, spec: TableSpec) -> TableOf:
+        """Create the table of a state that the function declares."""
+        self._tables.adopt(spec, Times(self._clock.now_ms(), self._facts.watermark))
+        return self._tables.register(spec)
 
     # --- of each kind
 
@@ -175,6 +185,7 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
             self._process_held(overlay)
             with garbage.collection_paused():
                 self._fire(overlay, watermark)
+            overlay.new_watermark = watermark
             if watermark == MAX_WATERMARK:
                 self._calls.finish(overlay, self._context.handles.values())
             self._make_room(overlay)
@@ -201,6 +212,10 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
         with self._lock:
             self._operator_states.commit(overlay.operator_changes)
             self._hooks.committed()
+
+    def expire_state(self, overlay: Overlay) -> None:
+        with self._lock:
+            self._cleanup.run(self._context.handles.values(), overlay)
 
     # --- checkpoints
 
@@ -270,8 +285,7 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
 
     def read_state(self, state: str, key: Any, namespace: Any = None, key_group: int | None = None) -> Any:
         """As the contract says: so pickled values are not opened."""
-        spec = self._handle(state).spec
-        if isinstance(spec.value_type, containers.PickledType):
+        if isinstance(self._handle(state).value_type, containers.PickledType):
             raise errors.StateError(
                 f"operator {self.spec.uid!r}: the values of state {state!r} are pickled; reading them runs "
                 "code, so they are not shown"
@@ -283,7 +297,8 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
         with self._lock:
             spec, tables = self._handle(state).spec, self._tables
             kgs = sorted(tables.owned) if key_group is None else [key_group]
-            return inspection.read_cell(spec, tables.register(spec), kgs, key, namespace)
+            cutoff = self._cleanup.cutoff(spec, self._clock.now_ms())
+            return inspection.read_cell(spec, tables.register(spec), kgs, key, namespace, cutoff)
 
     def read_operator_state(self, state: str) -> list[Any] | dict[Any, Any]:
         with self._lock:

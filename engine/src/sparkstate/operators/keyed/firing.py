@@ -54,7 +54,15 @@ class _Firing:
         """Elements in the overlay's tables when they were weighed last."""
 
     def run(self) -> None:
-        self._calls.cursor.domain = self._domain
+        cursor = self._calls.cursor
+        cursor.domain = cursor.firing = self._domain
+        cursor.floor = self._overlay.watermark
+        try:
+            self._fire_due()
+        finally:
+            cursor.firing = None
+
+    def _fire_due(self) -> None:
         with self._due as due:
             for timer in due:
                 self._fire(timer)

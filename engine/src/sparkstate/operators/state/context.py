@@ -31,6 +31,8 @@ class Cursor(OnTimerContext):
 
     __slots__ = (
         "domain",
+        "firing",
+        "floor",
         "journal",
         "keys",
         "kgs",
@@ -56,6 +58,10 @@ class Cursor(OnTimerContext):
         """Handles whose namespace is not the default one."""
         self.service = BoundTimerService(self)
         self.domain = TimeDomain.EVENT_TIME
+        self.firing: TimeDomain | None = None
+        """The domain of the timers that fire; None: the function is called for rows."""
+        self.floor = MIN_WATERMARK
+        """While timers fire: the watermark from before their epoch."""
         self.timer_namespace: Any = None
         self.late_rows = 0
         """Rows that the function found late, since they were counted last."""

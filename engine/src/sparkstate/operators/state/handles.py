@@ -18,6 +18,7 @@ from sparkstate.operators.state.column_entries import ColumnEntries, PairEntries
 from sparkstate.operators.state.context import Cursor
 from sparkstate.operators.state.known_keys import KnownKeys, Numbers
 from sparkstate.operators.state.overlay import MISSING, TableOverlay
+from sparkstate.serde import expiring
 from sparkstate.serde.typeinfo import TypeInformation
 from sparkstate.state import api
 from sparkstate.state.folding import AggregateFunction, ReduceFunction
@@ -38,14 +39,19 @@ class StateHandle:
         self.is_spaced = False
         """Whether nothing is ever in the default namespace."""
         self._namespace: Any = None
-        self._type: TypeInformation = spec.value_type
-        self._type_freeze = spec.value_type.freeze
-        self._thaw = spec.value_type.thaw
-        self._immutable = bool(spec.value_type.is_immutable)
+        self._type: TypeInformation = expiring.value_type_of(spec.value_type)
+        self._type_freeze = self._type.freeze
+        self._thaw = self._type.thaw
+        self._immutable = bool(self._type.is_immutable)
         self._unkeyed = unkeyed.Unkeyed(f"state {spec.name!r} of operator {spec.uid!r}")
         self._table: Any = self._unkeyed
         self._entries: Any = self._unkeyed
         self._read: Any = self._unkeyed
+
+    @property
+    def value_type(self) -> TypeInformation:
+        """The type of the values that the user's code sees."""
+        return self._type
 
     def bind(self, table: TableOverlay) -> None:
         """Work on this overlay from now on."""

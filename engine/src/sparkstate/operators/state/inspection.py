@@ -9,12 +9,19 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sparkstate.backends.base import NamespacedCell, StateKind, TableSpec
+from sparkstate.serde import expiring
 
 
 def read_cell(
-    spec: TableSpec, table_of: Callable[[int], Any], kgs: Sequence[int], key: Any, namespace: Any
+    spec: TableSpec,
+    table_of: Callable[[int], Any],
+    kgs: Sequence[int],
+    key: Any,
+    namespace: Any,
+    cutoff: int = expiring.NO_STAMP,
 ) -> Any:
-    """The cell's value (a list, a dict, or a value), searched for in these key groups; None if it is in none."""
+    """The cell's value (a list, a dict, or a value), searched for in these key groups; None if it is in none. Values
+    stamped at ``cutoff`` or before have expired and are left out."""
     key = spec.key_type.normalize(key) if key is not None else None
     cell = key if namespace is None else NamespacedCell(key, namespace)
     for kg in kgs:
@@ -25,6 +32,8 @@ def read_cell(
             stored = table.items(kg, cell)
         else:
             stored = table.get(kg, cell)
+        if stored is not None and expiring.ttl_of(spec.value_type) is not None:
+            stored = expiring.live_part(stored, cutoff)
         if stored is not None and (stored or spec.kind not in (StateKind.LIST, StateKind.MAP)):
             return _value(spec, stored)
     return None

@@ -150,6 +150,11 @@ class OperatorStates(operator_state.OperatorStateStore):
             raise errors.StateError(
                 f"operator {self._uid!r}: expected a {wanted.__name__}, got {descriptor!r}"
             )
+        if descriptor.ttl_config is not None and descriptor.ttl_config.is_enabled():
+            raise errors.StateError(
+                f"operator {self._uid!r}: operator state {descriptor.name!r} cannot expire, as in Flink; leave "
+                "enable_time_to_live(…) out, or keep the values in keyed state"
+            )
         if not self.may_declare and descriptor.name not in self._handles:
             raise errors.StateError(
                 f"operator {self._uid!r}: operator state {descriptor.name!r} was first asked for after open(); ask for "

@@ -15,7 +15,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from sparkstate.backends.base import ListChange, MapChange, Spill
-from sparkstate.functions import TimeDomain
+from sparkstate.functions import MIN_WATERMARK, TimeDomain
 from sparkstate.operators.rows.files import EpochFiles
 from sparkstate.operators.state.column_entries import ColumnEntries, PairEntries
 from sparkstate.operators.state.known_keys import KnownKeys, ObjectKeys
@@ -210,6 +210,8 @@ class Overlay:
     watermark: int
     """Watermark before the epoch: rows at it or before it are late."""
     processing_time: int
+    new_watermark: int = field(default=MIN_WATERMARK, init=False)
+    """That of the end of the epoch, once it is finished."""
     tables: list[TableOverlay]
     """By the number of the state handle."""
     known: KnownKeys

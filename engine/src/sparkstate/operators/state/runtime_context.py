@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from sparkstate import errors
 from sparkstate.backends.base import StateKind, TableSpec
 from sparkstate.functions import MetricGroup, RuntimeContext
 from sparkstate.operators import user_metrics
 from sparkstate.operators.spec import JobFacts
-from sparkstate.operators.state import collection_handles, handles
+from sparkstate.operators.state import collection_handles, expiring_handles, handles
 from sparkstate.operators.state.context import Cursor
 from sparkstate.serde.typeinfo import TypeInformation
 from sparkstate.state import api, descriptors
+from sparkstate.state.ttl_options import TtlTimeCharacteristic
 
 H = TypeVar("H", bound=handles.StateHandle)
 
@@ -35,8 +36,10 @@ class OperatorRuntimeContext(RuntimeContext):
         parallelism: int,
         max_parallelism: int,
         undoes_records: bool,
+        knows_record_times: bool,
         facts: JobFacts,
     ) -> None:
+        """``knows_record_times``: a handle is used for one record at a time, whose event time the cursor has."""
         self._uid = uid
         self._key_type = key_type
         self._cursor = cursor
@@ -45,6 +48,7 @@ class OperatorRuntimeContext(RuntimeContext):
         self._parallelism = parallelism
         self._max_parallelism = max_parallelism
         self._undoes_records = undoes_records
+        self._knows_record_times = knows_record_times
         self._facts = facts
         self.metrics = user_metrics.UserMetrics(uid)
         self._identities: dict[str, tuple[str, ...]] = {}
@@ -57,23 +61,38 @@ class OperatorRuntimeContext(RuntimeContext):
             state_descriptor,
             StateKind.VALUE,
             handles.value_handle_class(state_descriptor.type_info, self._undoes_records),
+            expiring_handles.ExpiringValueStateHandle,
         )
 
     def get_list_state(self, state_descriptor: descriptors.ListStateDescriptor) -> api.ListState[Any]:
         self._check(state_descriptor, descriptors.ListStateDescriptor)
-        return self._handle(state_descriptor, StateKind.LIST, collection_handles.ListStateHandle)
+        return self._handle(
+            state_descriptor,
+            StateKind.LIST,
+            collection_handles.ListStateHandle,
+            expiring_handles.ExpiringListStateHandle,
+        )
 
     def get_map_state(self, state_descriptor: descriptors.MapStateDescriptor) -> api.MapState[Any, Any]:
         self._check(state_descriptor, descriptors.MapStateDescriptor)
         return self._handle(
-            state_descriptor, StateKind.MAP, collection_handles.MapStateHandle, state_descriptor.key_type_info
+            state_descriptor,
+            StateKind.MAP,
+            collection_handles.MapStateHandle,
+            expiring_handles.ExpiringMapStateHandle,
+            state_descriptor.key_type_info,
         )
 
     def get_reducing_state(
         self, state_descriptor: descriptors.ReducingStateDescriptor
     ) -> api.ReducingState[Any]:
         self._check(state_descriptor, descriptors.ReducingStateDescriptor)
-        handle = self._handle(state_descriptor, StateKind.REDUCING, handles.ReducingStateHandle)
+        handle = self._handle(
+            state_descriptor,
+            StateKind.REDUCING,
+            handles.ReducingStateHandle,
+            expiring_handles.ExpiringReducingStateHandle,
+        )
         handle.function = state_descriptor.get_reduce_function()
         return handle
 
@@ -81,7 +100,12 @@ class OperatorRuntimeContext(RuntimeContext):
         self, state_descriptor: descriptors.AggregatingStateDescriptor
     ) -> api.AggregatingState[Any, Any]:
         self._check(state_descriptor, descriptors.AggregatingStateDescriptor)
-        handle = self._handle(state_descriptor, StateKind.AGGREGATING, handles.AggregatingStateHandle)
+        handle = self._handle(
+            state_descriptor,
+            StateKind.AGGREGATING,
+            handles.AggregatingStateHandle,
+            expiring_handles.ExpiringAggregatingStateHandle,
+        )
         handle.function = state_descriptor.get_agg_function()
         return handle
 
@@ -132,20 +156,46 @@ class OperatorRuntimeContext(RuntimeContext):
         self,
         descriptor: descriptors.StateDescriptor,
         kind: StateKind,
-        handle_class: type[H],
+        lasting_class: type[H],
+        expiring_class: type[expiring_handles.ExpiringHandle],
         user_key_type: TypeInformation | None = None,
     ) -> H:
+        """The handle of a state: of the first class, or of the second, which extends it, if values expire."""
         found = self.handles.get(descriptor.name)
         if found is None:
-            spec = TableSpec(
-                uid=self._uid,
-                name=descriptor.name,
-                kind=kind,
-                key_type=self._key_type,
-                value_type=descriptor.type_info,
-                user_key_type=user_key_type,
-            )
-            found = handle_class(spec, len(self.handles), self._cursor, self._register(spec))
+            found = self._make(descriptor, kind, lasting_class, expiring_class, user_key_type)
             self.handles[descriptor.name] = found
-        assert isinstance(found, handle_class)
-        return found
+        elif isinstance(found, expiring_handles.ExpiringHandle) and found.config != descriptor.ttl_config:
+            raise errors.StateError(
+                f"operator {self._uid!r}: state {descriptor.name!r} is declared twice, with "
+                f"{found.config} and with {descriptor.ttl_config}; use one descriptor"
+            )
+        return cast("H", found)
+
+    def _make(
+        self,
+        descriptor: descriptors.StateDescriptor,
+        kind: StateKind,
+        lasting_class: type[handles.StateHandle],
+        expiring_class: type[expiring_handles.ExpiringHandle],
+        user_key_type: TypeInformation | None,
+    ) -> handles.StateHandle:
+        spec = TableSpec(
+            uid=self._uid,
+            name=descriptor.name,
+            kind=kind,
+            key_type=self._key_type,
+            value_type=descriptor.stored_type,
+            user_key_type=user_key_type,
+        )
+        config = descriptor.ttl_config
+        if config is None or not config.is_enabled():
+            return lasting_class(spec, len(self.handles), self._cursor, self._register(spec))
+        if config.time_characteristic is TtlTimeCharacteristic.EventTime and not self._knows_record_times:
+            raise errors.StateError(
+                f"operator {self._uid!r}: state {descriptor.name!r} expires in event time, which a function on "
+                "batches cannot have yet; let it expire in processing time, or use a KeyedProcessFunction"
+            )
+        handle = expiring_class(spec, len(self.handles), self._cursor, self._register(spec))
+        handle.config = config
+        return handle

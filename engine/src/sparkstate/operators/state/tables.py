@@ -9,8 +9,17 @@ from typing import Any, Final, cast
 import numpy as np
 import pyarrow as pa
 
+from sparkstate import errors
 from sparkstate.backends import value_columns
-from sparkstate.backends.base import ColumnarStore, ShardStore, Spill, StateKind, TableSpec, TimerTable
+from sparkstate.backends.base import (
+    ColumnarStore,
+    ShardStore,
+    Spill,
+    StateKind,
+    TableSpec,
+    TimerTable,
+)
+from sparkstate.backends.expiring import ExpiringStore
 from sparkstate.backends.value_columns import KeyGroups
 from sparkstate.functions import TimeDomain
 from sparkstate.keygroups import KeySpace
@@ -24,6 +33,7 @@ from sparkstate.operators.state.known_keys import (
     ObjectKeys,
 )
 from sparkstate.operators.state.overlay import Overlay, TableOverlay
+from sparkstate.serde import expiring
 from sparkstate.serde.typeinfo import TypeInformation
 
 TIMER_TABLES: Final = {
@@ -60,6 +70,17 @@ class OperatorTables:
         self.in_columns = in_columns and self.takes_columns and value_columns.has_long_keys(key_type)
         self._key_type = key_type
         self._prefetched: list[ValueStateHandle] = []
+
+    def adopt(self, spec: TableSpec, times: expiring.Times) -> None:
+        """Tell every shard's store the time-to-live of a state that the function declares."""
+        for store in self.stores.values():
+            if isinstance(store, ExpiringStore):
+                store.adopt(spec, times)
+            elif expiring.ttl_of(spec.value_type) is not None:
+                raise errors.StateError(
+                    f"operator {spec.uid!r}: state {spec.name!r} has a time-to-live, which the state backend does not "
+                    "know; use the hashmap or the rocksdb backend"
+                )
 
     def register(self, spec: TableSpec) -> TableOf:
         """Create a table in every shard's store."""

@@ -1,0 +1,146 @@
+"""Expired entries leave memory, disk and savepoints without being read, at a pace that keeps the state bounded."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.backends import expiring_store
+
+from sparkstate.backends import canonical
+from sparkstate.backends.expiring import SweepPace
+from sparkstate.durations import Time
+from sparkstate.functions import KeyedProcessFunction
+from sparkstate.operators.state.cleanup import LEAST_ENTRIES, MOST_ENTRIES, pace_of
+from sparkstate.serde.types import Types
+from sparkstate.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
+from sparkstate.state.ttl import StateTtlConfig
+from sparkstate.testing import KeyedProcessHarness
+
+TTL_MS = 1000
+EPOCHS_OF_TTL = 10
+KEYS_OF_EPOCH = 400
+"""More than the least number of entries that a sweep looks at."""
+LIVE_KEYS = EPOCHS_OF_TTL * KEYS_OF_EPOCH
+BACKENDS = pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+
+
+class Writing(KeyedProcessFunction):
+    """Writes once under each key and never looks again, except into a list and a map of one key."""
+
+    def open(self, ctx):
+        config = StateTtlConfig.new_builder(Time.milliseconds(TTL_MS)).build()
+        descriptors = (
+            ValueStateDescriptor("value", Types.STRING()),
+            ListStateDescriptor("list", Types.LONG()),
+            MapStateDescriptor("map", Types.LONG(), Types.LONG()),
+        )
+        for descriptor in descriptors:
+            descriptor.enable_time_to_live(config)
+        self.value = ctx.get_state(descriptors[0])
+        self.list = ctx.get_list_state(descriptors[1])
+        self.map = ctx.get_map_state(descriptors[2])
+
+    def process_element(self, value, ctx):
+        if value["n"] < 0:
+            self.list.add(-value["n"])
+            self.map.put(value["n"], 0)
+        else:
+            self.value.update(value["text"])
+
+
+def rows_of(harness: KeyedProcessHarness, folder: Path) -> tuple[int, int]:
+    """Rows and bytes of a savepoint."""
+    rows = size = 0
+    for data in harness.snapshot().shards:
+        path = folder / "canonical"
+        path.write_bytes(data)
+        rows, size = rows + sum(1 for _ in canonical.CanonicalFile(path).rows()), size + len(data)
+    return rows, size
+
+
+@BACKENDS
+def test_over_twenty_lives_the_state_stays_as_large_as_after_two(backend: Any, tmp_path: Path) -> None:
+    rng = random.Random(3)
+    stored, kept, saved = [], [], []
+    with KeyedProcessHarness(
+        Writing(), key=lambda row: row["key"], key_type=Types.LONG(), backend=backend, shards=1
+    ) as harness:
+        for number in range(20 * EPOCHS_OF_TTL):
+            harness.set_processing_time(number * TTL_MS // EPOCHS_OF_TTL)
+            first = number * KEYS_OF_EPOCH
+            news = range(first, first + KEYS_OF_EPOCH)
+            elements = [({"key": key, "n": key, "text": rng.randbytes(100).hex()}, None) for key in news]
+            elements += [({"key": -1, "n": -1 - number, "text": ""}, None)] * 2
+            harness.process_elements(elements)
+            if number % EPOCHS_OF_TTL == EPOCHS_OF_TTL - 1:
+                rows, size = rows_of(harness, tmp_path)  # a savepoint flushes, as checkpoints do
+                stats = [store.stats() for store in harness._stores.values()]
+                stored.append(sum(each.rows for each in stats))
+                kept.append(sum(each.bytes for each in stats))
+                saved.append((rows, size))
+    of_collections = EPOCHS_OF_TTL * 3  # two elements and an entry for each epoch
+    assert {rows for rows, _ in saved} == {LIVE_KEYS + of_collections}
+    sizes = [size for _, size in saved]
+    assert max(sizes) <= 1.01 * min(sizes)
+    assert max(stored) <= 1.5 * LIVE_KEYS
+    # RocksDB's files have deleted rows until it merges them, here after seven flushes, one for each life. Twenty lives
+    # are twenty times the size of one.
+    assert max(kept[10:]) <= 1.2 * max(kept[:10])
+    assert max(kept) <= 9 * sizes[0]
+
+
+@BACKENDS
+def test_deleted_rows_leave_the_disk_though_nothing_is_written_any_more(backend: Any, tmp_path: Path) -> None:
+    with expiring_store.filled(backend, tmp_path, rows=20_000) as made:
+        before = made.stored_bytes()
+        assert before > 2_000_000
+        made.expire_all()
+        assert made.store.stats().rows == 0
+        made.wait_until(lambda: made.stored_bytes() < before / 20)
+
+
+@pytest.mark.parametrize(
+    ("config", "elapsed", "rows", "keys", "pace"),
+    [
+        (StateTtlConfig.new_builder(1000), 0, 10, 5, SweepPace(0.0, LEAST_ENTRIES, MOST_ENTRIES // 4)),
+        (StateTtlConfig.new_builder(1000), 100, 10, 5, SweepPace(0.2, LEAST_ENTRIES, MOST_ENTRIES // 4)),
+        (StateTtlConfig.new_builder(1000), 10_000, 10, 5, SweepPace(1.0, LEAST_ENTRIES, MOST_ENTRIES // 4)),
+        (StateTtlConfig.new_builder(1000), -50, 10, 5, SweepPace(0.0, LEAST_ENTRIES, MOST_ENTRIES // 4)),
+        (StateTtlConfig.new_builder(1), 1, 10, 5, SweepPace(1.0, LEAST_ENTRIES, MOST_ENTRIES // 4)),
+        (StateTtlConfig.new_builder(1000), 100, 10**6, 5, SweepPace(0.2, LEAST_ENTRIES, 10**6)),
+        (
+            StateTtlConfig.new_builder(1000).cleanup_in_rocksdb_compact_filter(1000, 200),
+            100, 10, 5, SweepPace(0.5, LEAST_ENTRIES, MOST_ENTRIES // 4),
+        ),
+        (
+            StateTtlConfig.new_builder(1000).cleanup_in_rocksdb_compact_filter(1000),
+            100, 10, 5, SweepPace(0.2, LEAST_ENTRIES, MOST_ENTRIES // 4),
+        ),
+        (StateTtlConfig.new_builder(1000).cleanup_incrementally(6, False), 100, 10, 5, SweepPace(0.0, 8, 8)),
+        (StateTtlConfig.new_builder(1000).cleanup_incrementally(6, True), 100, 10, 5, SweepPace(0.0, 15, 15)),
+        (StateTtlConfig.new_builder(1000).cleanup_incrementally(6, True), 100, 0, 0, SweepPace(0.0, 0, 0)),
+    ],
+    ids=["first", "part", "pause", "clock back", "short", "many rows", "period", "long period", "keys",
+         "records", "idle"],
+)  # fmt: skip
+def test_the_pace_is_that_of_half_a_life_unless_the_config_says_otherwise(
+    config: Any, elapsed: int, rows: int, keys: int, pace: SweepPace
+) -> None:
+    assert pace_of(config.build(), elapsed, rows, keys, stores=4) == pace
+
+
+@pytest.mark.parametrize(
+    ("pace", "rows", "entries"),
+    [
+        (SweepPace(0.5, 10, 100), 0, 10),
+        (SweepPace(0.5, 10, 100), 101, 51),
+        (SweepPace(0.5, 10, 100), 1000, 100),
+        (SweepPace(0.0, 0, 0), 1000, 0),
+    ],
+    ids=["least", "share", "most", "nothing"],
+)
+def test_a_share_of_the_rows_is_looked_at(pace: SweepPace, rows: int, entries: int) -> None:
+    assert pace.entries(rows) == entries

@@ -1,0 +1,213 @@
+"""State that expires in other kinds of functions: on batches, in windows, with two inputs; and its refusals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from support.expiring.scripted import Scripted, ttl
+from support.operators import driven as ops
+
+from sparkstate import (
+    KeyedBatchFunction,
+    KeyedCoProcessFunction,
+    KeyedProcessFunction,
+    ListStateDescriptor,
+    ReducingStateDescriptor,
+    StateTtlConfig,
+    Types,
+    ValueStateDescriptor,
+    errors,
+    windows,
+)
+from sparkstate.checkpointed import CheckpointedFunction
+from sparkstate.testing import KeyedCoProcessHarness, KeyedProcessHarness
+
+BACKENDS = pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+
+
+# --- functions on batches
+
+
+class Batched(KeyedBatchFunction):
+    def __init__(self, config: StateTtlConfig) -> None:
+        self.config = config
+
+    def open(self, ctx):
+        def living(descriptor):
+            descriptor.enable_time_to_live(self.config)
+            return descriptor
+
+        self.value = ctx.get_state(living(ValueStateDescriptor("value", Types.LONG())))
+        self.spaced = ctx.get_state(living(ValueStateDescriptor("spaced", Types.LONG())), in_namespaces=True)
+        self.list = ctx.get_list_state(living(ListStateDescriptor("list", Types.STRING())))
+        self.sum = ctx.get_reducing_state(
+            living(ReducingStateDescriptor("sum", lambda one, two: one + two, Types.LONG()))
+        )
+
+    def process_batch(self, batch, keys, ctx):
+        spaces = pa.array([3] * len(keys))
+        before = self.value.get(keys), self.spaced.get(keys, namespaces=spaces), self.list.get(keys)
+        self.sum.add(keys, "n")
+        if batch["write"][0].as_py():
+            latest = keys.last("n")
+            self.value.update(keys, latest)
+            self.spaced.update(keys, latest, namespaces=spaces)
+            self.list.add(keys, pa.array([str(n) for n in batch["n"].to_pylist()]))
+        yield pa.table(
+            {
+                "key": keys.values,
+                "value": before[0],
+                "spaced": before[1],
+                "list": before[2],
+                "sum": self.sum.get(keys),
+            }
+        )
+
+
+@BACKENDS
+@pytest.mark.parametrize("key_type", [Types.LONG(), Types.STRING()], ids=["whole numbers", "text"])
+def test_a_function_on_batches_sees_the_same(backend, key_type):
+    key = 1 if key_type == Types.LONG() else "k"
+    with KeyedProcessHarness(
+        Batched(ttl().build()), key=lambda row: row["key"], key_type=key_type, backend=backend
+    ) as harness:
+        for time, n, write in ((0, 1, True), (50, 2, False), (90, 3, True), (100, 4, False), (190, 5, False)):
+            harness.set_processing_time(time)
+            harness.process_element({"key": key, "n": n, "write": write})
+        found = [
+            tuple(row.asDict().values() if hasattr(row, "asDict") else row)[1:] for row in harness.output()
+        ]
+    assert found == [
+        (None, None, [], 1),
+        (1, 1, ["1"], 3),
+        (1, 1, ["1"], 6),
+        (3, 3, ["3"], 10),
+        (None, None, [], 15),
+    ]
+
+
+def test_a_function_on_batches_cannot_have_event_time():
+    with pytest.raises(errors.StateError, match="state 'value' expires in event time"):
+        KeyedProcessHarness(
+            Batched(ttl().use_event_time().build()), key=lambda row: row["key"], key_type=Types.LONG()
+        )
+
+
+# --- what is refused
+
+
+class Operators(KeyedProcessFunction, CheckpointedFunction):
+    def initialize_state(self, context):
+        descriptor = ListStateDescriptor("mine", Types.LONG())
+        descriptor.enable_time_to_live(ttl().build())
+        context.get_operator_state_store().get_list_state(descriptor)
+
+    def snapshot_state(self, context):
+        pass
+
+    def process_element(self, value, ctx):
+        pass
+
+
+def test_operator_state_cannot_expire():
+    with pytest.raises(errors.SparkstateError, match="operator state 'mine' cannot expire"):
+        KeyedProcessHarness(Operators(), key=lambda row: row["key"], key_type=Types.LONG())
+
+
+class Twice(KeyedProcessFunction):
+    def open(self, ctx):
+        for config in (ttl().build(), ttl().update_ttl_on_read_and_write().build()):
+            descriptor = ValueStateDescriptor("value", Types.LONG())
+            descriptor.enable_time_to_live(config)
+            ctx.get_state(descriptor)
+
+    def process_element(self, value, ctx):
+        pass
+
+
+def test_a_state_has_one_time_to_live():
+    with pytest.raises(errors.StateError, match="state 'value' is declared twice"):
+        KeyedProcessHarness(Twice(), key=lambda row: row["key"], key_type=Types.LONG())
+
+
+class Plain:
+    """The store of a backend that does not know of values that expire."""
+
+    def __init__(self, store: Any) -> None:
+        self._store, self.key_groups, self.table = store, store.key_groups, store.table
+
+    def tables(self) -> Any:
+        return self._store.tables()
+
+
+def test_a_store_that_cannot_let_values_expire_refuses_them_at_the_declaration():
+    stores: Any = {shard: Plain(store) for shard, store in ops.make_stores().items()}
+    with pytest.raises(errors.StateError, match="state 'value' has a time-to-live, which the state backend"):
+        ops.make_operator(Scripted(ttl().build()), stores)
+    disabled = ttl().set_update_type(StateTtlConfig.UpdateType.Disabled).build()
+    ops.make_operator(Scripted(disabled), stores).close()
+
+
+# --- windows and two inputs
+
+
+class Firings(windows.ProcessWindowFunction):
+    """Counts the firings of a window's key, and of the window, since they were last looked at."""
+
+    def __init__(self) -> None:
+        self.of_key = ValueStateDescriptor("of key", Types.LONG())
+        self.of_window = ValueStateDescriptor("of window", Types.LONG())
+        for descriptor in (self.of_key, self.of_window):
+            descriptor.enable_time_to_live(ttl().build())
+
+    def process(self, key, context, elements):
+        counts = []
+        for store, descriptor in (
+            (context.global_state(), self.of_key),
+            (context.window_state(), self.of_window),
+        ):
+            state = store.get_state(descriptor)
+            state.update((state.value() or 0) + 1)
+            counts.append(state.value())
+        yield tuple(counts)
+
+    def clear(self, context):
+        context.window_state().get_state(self.of_window).clear()
+
+
+def test_the_states_of_a_window_function_expire():
+    operation = windows.over(windows.GlobalWindows.create()).trigger(windows.CountTrigger.of(1))
+    element = Types.ROW_NAMED(["key", "value"], [Types.STRING(), Types.LONG()])
+    function = operation.process(Firings(), element_type=element)
+    with KeyedProcessHarness(function, key=lambda row: row.key, key_type=Types.STRING()) as harness:
+        for time in (0, 99, 198, 298):
+            harness.set_processing_time(time)
+            harness.process_element({"key": "k", "value": 1}, 1)
+        assert harness.output() == [(1, 1), (2, 2), (3, 3), (1, 1)]
+
+
+class Both(KeyedCoProcessFunction):
+    def open(self, ctx):
+        descriptor = ValueStateDescriptor("last", Types.STRING())
+        descriptor.enable_time_to_live(ttl().use_event_time().build())
+        self.last = ctx.get_state(descriptor)
+
+    def process_element1(self, value, ctx):
+        yield "first", self.last.value()
+        self.last.update("first")
+
+    def process_element2(self, value, ctx):
+        yield "second", self.last.value()
+        self.last.update("second")
+
+
+def test_both_inputs_see_a_state_that_expires():
+    with KeyedCoProcessHarness(Both(), key=lambda row: row.key, key_type=Types.STRING()) as harness:
+        harness.process_element1({"key": "k"}, timestamp=10)
+        harness.process_watermark(109)
+        harness.process_element2({"key": "k"}, timestamp=110)
+        harness.process_watermark(210)
+        harness.process_element1({"key": "k"}, timestamp=211)
+        assert harness.output() == [("first", None), ("second", "first"), ("first", None)]
