@@ -81,6 +81,15 @@ class LayeredDict(copy_on_write.CopyOnWrite[dict[Any, Any], View]):
         """All entries; the dict must not change meanwhile."""
         return iter(View((*self._frozen, self.top)).merged().items())
 
+    def keys(self) -> Iterator[Any]:
+        """All keys, without a merged copy: those of newer layers first. The dict must not change meanwhile."""
+        layers = [*self._frozen, self.top]
+        for number in reversed(range(len(layers))):
+            above = layers[number + 1 :]
+            for key, value in layers[number].items():
+                if value is not ABSENT and not any(key in layer for layer in above):
+                    yield key
+
     def estimated_len(self) -> int:
         """The number of entries: exact when flat, otherwise an upper bound."""
         return len(self.top) + sum(map(len, self._frozen))

@@ -28,6 +28,7 @@ from sparkstate.backends.base import (
 from sparkstate.backends.value_columns import ValueColumns
 from sparkstate.keygroups import KeyGroupRange
 from sparkstate.serde.types import Types
+from sparkstate.testing import conformance_scans
 from sparkstate.testing.conformance_kit import (
     EVENT_TIMERS,
     FAR_FUTURE,
@@ -348,7 +349,7 @@ def check_stats_grow_with_the_state(kit: Kit) -> None:
 
 CHECKS: Final[Mapping[str, Callable[[Kit], None]]] = {
     name.removeprefix("check_"): check for name, check in list(globals().items()) if name.startswith("check_")
-}
+} | conformance_scans.CHECKS
 """All checks, by name."""
 
 

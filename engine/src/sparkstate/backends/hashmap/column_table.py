@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from sparkstate.backends import column_codec, long_index, value_columns
+from sparkstate.backends import base, column_codec, long_index, value_columns
 from sparkstate.backends.base import DELETED, Cell, NamespacedCell, TableChanges, TableSpec
 from sparkstate.backends.canonical import RowBlock, TableCodec
 from sparkstate.backends.hashmap.key_groups import KeyGroupsOfKeys
@@ -145,6 +145,11 @@ class HashMapColumnTable:
     def live_keys(self) -> Iterator[Any]:
         """The keys whose key groups are not in the columns."""
         return self._others.live_keys()
+
+    def keys(self, at_once: int) -> base.KeyParts:
+        """As the contract says."""
+        yield from self._columns.keys(at_once)
+        yield from self._others.keys(at_once)
 
     def rows(self) -> int:
         return self._columns.estimated_len() + self._pairs.estimated_len() + self._others.rows()

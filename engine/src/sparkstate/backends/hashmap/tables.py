@@ -7,6 +7,7 @@ table hands out. The lists and dicts of list and map states are the exception: r
 from __future__ import annotations
 
 import abc
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -52,6 +53,15 @@ class _Cells(abc.ABC):
     def live_keys(self) -> Iterator[Any]:
         """The keys of all cells."""
         return (base.key_of(cell) for cell, _ in self.cells.items())
+
+    def keys(self, at_once: int) -> base.KeyParts:
+        """As the contract says."""
+        by_key = self.key_groups.by_key
+        found = (
+            (by_key[cell], cell) for cell in self.cells.keys() if type(cell) is not base.NamespacedCell
+        )
+        while part := list(itertools.islice(found, at_once)):
+            yield part
 
     def rows(self) -> int:
         return self.cells.estimated_len()

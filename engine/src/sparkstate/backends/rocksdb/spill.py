@@ -82,6 +82,18 @@ class SpilledTable:
         hidden = set(gone)
         return FamilyWrites(self.family, [row for row in writes.deletes if row not in hidden], keys, values)
 
+    def keys(self, at_once: int) -> base.KeyParts:
+        """See ``SpilledKeys``."""
+        return self._encoder.keys(at_once)
+
+    def mentions(self, kgs: Sequence[int], keys: Sequence[Any]) -> list[bool]:
+        """See ``SpilledKeys``."""
+        rows = self._encoder.codec.rows(kgs, keys)
+        if self.spec.kind not in (StateKind.LIST, StateKind.MAP):
+            return [data is not None for data in self.family.get_many(rows)]
+        first = [self.family.leap(row, self._encoder.codec.behind_key, 1) for row in rows]
+        return [bool(each) and each[0].startswith(row) for row, each in zip(rows, first, strict=True)]
+
     def _replaced(self, changes: TableChanges, kgs: Mapping[Any, int]) -> list[bytes]:
         row = self._row
         cells = [cell for cell, listed in changes.lists.items() if listed.replaced]

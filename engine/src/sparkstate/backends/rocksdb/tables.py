@@ -47,6 +47,16 @@ class RocksTable(abc.ABC):
         self._encode: Callable[[Any], bytes] = spec.value_type.encode
         self._decode: Callable[[bytes], Any] = spec.value_type.decode
 
+    def keys(self, at_once: int) -> base.KeyParts:
+        """As the contract says, by key group and encoded key. Each part seeks its place anew, so that no iterator is
+        held between two parts."""
+        start, behind = b"", self.codec.behind_key
+        while rows := self.family.leap(start, behind, at_once):
+            found = map(self.codec.key_of, rows)
+            if part := [(kg, key) for kg, key, has_default in found if has_default]:
+                yield part
+            start = behind(rows[-1])
+
     @abc.abstractmethod
     def writes(self, changes: TableChanges, kgs: Mapping[Any, int]) -> FamilyWrites:
         """The changes as rows, all encoded and checked, nothing written yet."""
