@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, TypeAlias
 
 from sparkstate.functions import Context, KeyedFunction, OnTimerContext, RuntimeContext
@@ -76,6 +76,20 @@ class BroadcastContext(ABC):
         self, state_descriptor: descriptors.MapStateDescriptor
     ) -> operator_state.BroadcastState[Any, Any]:
         """The broadcast state of that name. Every slot has to make the same changes to it."""
+
+    @abstractmethod
+    def apply_to_keyed_state(
+        self,
+        state_descriptor: descriptors.StateDescriptor,
+        function: Callable[[Any, Any], object],
+    ) -> None:
+        """Call ``function(key, state)`` for each key of the slot that has something in the keyed state of that name,
+        which ``open`` has declared; each slot does so for keys of its own. The function may read and change all keyed
+        state of that key. It returns nothing; rows to put out go into a list, to be yielded afterwards.
+
+        Keys that this epoch has changed before come first, the others in the order of the state backend: with RocksDB
+        by key group and encoded key, with HashMap in no order. Takes as long as reading the state does.
+        """
 
 
 _ReadOnlyContext: TypeAlias = ReadOnlyContext

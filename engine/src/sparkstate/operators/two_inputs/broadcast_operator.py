@@ -32,7 +32,7 @@ class BroadcastOperator(PairedOperator[BroadcastSpec, BroadcastCalls]):
         self, spec: BroadcastSpec, tables: OperatorTables, operator_states: OperatorStates
     ) -> BroadcastCalls:
         self._read_keys = arrow_rows.key_reader(spec.key_columns, spec.key_type)
-        return BroadcastCalls(spec, tables, operator_states)
+        return BroadcastCalls(spec, tables, operator_states, self._budget)
 
     def _open(self, context: RuntimeContext) -> None:
         self._calls.declare()
@@ -48,7 +48,7 @@ class BroadcastOperator(PairedOperator[BroadcastSpec, BroadcastCalls]):
         count = pc.sum(is_broadcast).as_py() or 0
         if count:
             with self._lock, garbage.collection_paused():
-                self._calls.broadcast(overlay, batch.slice(0, count), self._context.handles.values())
+                self._calls.broadcast(overlay, batch.slice(0, count), self._context)
         if count < batch.num_rows:
             super()._process(overlay, batch.slice(count))
 
@@ -65,4 +65,4 @@ class BroadcastOperator(PairedOperator[BroadcastSpec, BroadcastCalls]):
             super().process_rows(overlay, keys, kgs, stamps, rows, of_input)
             return
         with self._lock:
-            self._calls.broadcast_rows(overlay, stamps, rows, self._context.handles.values())
+            self._calls.broadcast_rows(overlay, stamps, rows, self._context)
