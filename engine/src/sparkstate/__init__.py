@@ -14,7 +14,11 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from sparkstate.batches.functions import KeyedBatchFunction, RowError
     from sparkstate.checkpointed import CheckpointedFunction, CheckpointListener
-    from sparkstate.connected_functions import KeyedBroadcastProcessFunction, KeyedCoProcessFunction
+    from sparkstate.connected_functions import (
+        BroadcastProcessFunction,
+        KeyedBroadcastProcessFunction,
+        KeyedCoProcessFunction,
+    )
     from sparkstate.functions import (
         AggregateFunction,
         KeyedProcessFunction,
@@ -28,7 +32,7 @@ if TYPE_CHECKING:
     from sparkstate.keyed_functions.per_record import FilterFunction, FlatMapFunction, MapFunction
     from sparkstate.serde.types import Types
     from sparkstate.sinks.file_sink import FileSink
-    from sparkstate.spark.stream import broadcast, keyed, set_state_backend
+    from sparkstate.spark.stream import broadcast, keyed, set_state_backend, stream
     from sparkstate.state.descriptors import (
         AggregatingStateDescriptor,
         ListStateDescriptor,
@@ -41,6 +45,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "AggregateFunction": "sparkstate.functions",
     "AggregatingStateDescriptor": "sparkstate.state.descriptors",
+    "BroadcastProcessFunction": "sparkstate.connected_functions",
     "CheckpointListener": "sparkstate.checkpointed",
     "CheckpointedFunction": "sparkstate.checkpointed",
     "EmbeddedRocksDBStateBackend": "sparkstate.state_backend",
@@ -68,11 +73,13 @@ _HOMES = {
     "broadcast": "sparkstate.spark.stream",
     "keyed": "sparkstate.spark.stream",
     "set_state_backend": "sparkstate.spark.stream",
+    "stream": "sparkstate.spark.stream",
 }
 
 __all__ = [
     "AggregateFunction",
     "AggregatingStateDescriptor",
+    "BroadcastProcessFunction",
     "CheckpointListener",
     "CheckpointedFunction",
     "EmbeddedRocksDBStateBackend",
@@ -100,6 +107,7 @@ __all__ = [
     "broadcast",
     "keyed",
     "set_state_backend",
+    "stream",
 ]
 
 

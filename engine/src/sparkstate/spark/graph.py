@@ -46,7 +46,7 @@ class Source:
 
 @dataclass(frozen=True, kw_only=True)
 class Input:
-    """A keyed stream that an operator reads. ``upstream`` is (uid, tag) of an operator's output, or None for an input
+    """A stream that an operator reads; without keys, its rows go to the slots in turn. ``upstream`` is (uid, tag) of an operator's output, or None for an input
     of the job, whose number is ``source``."""
 
     keys: tuple[str, ...]
@@ -54,7 +54,7 @@ class Input:
     event_time: str | None
     source: int = 0
     is_broadcast: bool = False
-    """Whether each row goes to every slot. It has no keys then."""
+    """Whether each row goes to every slot instead. It has no keys either."""
 
     @property
     def has_event_time(self) -> bool:
@@ -187,7 +187,7 @@ class Graph:
         """A job needs an operator, and every leaf output a sink somewhere."""
         if not self.operators:
             raise errors.SpecInvalid(
-                "the job's function declared no keyed operator; call sparkstate.keyed(df, key).process(…).sink(…)"
+                "the job's function declared no operator; call sparkstate.keyed(df, key).process(…).sink(…)"
             )
         if not self.sinks:
             raise errors.SpecInvalid("the job has no sink; end it with .sink(FileSink(…)) or .sink(function)")

@@ -61,6 +61,21 @@ def keyed(
     return KeyedStream(declared, None, names, source.event_time, number)
 
 
+def stream(
+    df: DataFrame | Sequence[DataFrame],
+    *,
+    event_time: str | None = None,
+    delay: str | int | None = None,
+    idle_timeout: str | int | None = None,
+    watermark_partition: str | Sequence[str] | None = None,
+) -> UnkeyedStream:
+    """A streaming DataFrame without keys, for ``connect(broadcast(…))``: its rows go to the slots in turn. The
+    arguments are those of ``keyed``."""
+    declared, number = _declare_input("stream", df, event_time, delay, idle_timeout, watermark_partition)
+    time = declared.sources_of(number)[0][1].event_time
+    return UnkeyedStream(declared, graph.Input(keys=(), upstream=None, event_time=time, source=number))
+
+
 def broadcast(
     df: DataFrame | Sequence[DataFrame],
     *states: MapStateDescriptor,
@@ -69,7 +84,7 @@ def broadcast(
     idle_timeout: str | int | None = None,
     watermark_partition: str | Sequence[str] | None = None,
 ) -> BroadcastStream:
-    """A stream whose rows every slot sees, for ``keyed(…).connect(…)``. ``states`` describe the broadcast state that
+    """A stream whose rows every slot sees, for ``keyed(…).connect(…)`` or ``stream(…).connect(…)``. ``states`` describe the broadcast state that
     the rows build. The other arguments are those of ``keyed``."""
     check_states(states)
     declared, number = _declare_input("broadcast", df, event_time, delay, idle_timeout, watermark_partition)
@@ -79,7 +94,7 @@ def broadcast(
 
 
 def _declare_input(
-    call: Literal["keyed", "broadcast"],
+    call: Literal["keyed", "stream", "broadcast"],
     df: DataFrame | Sequence[DataFrame],
     event_time: str | None,
     delay: str | int | None,
@@ -307,6 +322,22 @@ class KeyedStream(KeyedMethods["ProcessedStream"]):
 
 
 @dataclass(frozen=True)
+class UnkeyedStream:
+    """A stream without keys; ``connect`` gives it a broadcast one."""
+
+    _graph: graph.Graph
+    _input: graph.Input
+
+    def connect(self, other: BroadcastStream) -> BroadcastConnectedStreams[ProcessedStream]:
+        """This stream and a broadcast one as the two inputs of one operator."""
+        if not isinstance(other, BroadcastStream):
+            raise errors.SpecInvalid(
+                f"connect({other!r}) of a stream without keys: pass broadcast(…), or key both streams"
+            )
+        return BroadcastConnectedStreams(self._graph, self._input, other, ProcessedStream)
+
+
+@dataclass(frozen=True)
 class ProcessedStream:
     """An operator's output. It is no DataFrame: it exists only within an epoch."""
 
@@ -336,6 +367,11 @@ class ProcessedStream:
         if event_time is not None and event_time not in schema.names:
             raise errors.SpecInvalid(f"keyed(event_time={event_time!r}): the output has {schema.names}")
         return KeyedStream(self._graph, (self._uid, self._tag), names, event_time)
+
+    def connect(self, other: BroadcastStream) -> BroadcastConnectedStreams[ProcessedStream]:
+        """The output, without keys, and a broadcast stream as the two inputs of one operator of the same epoch."""
+        made = graph.Input(keys=(), upstream=(self._uid, self._tag), event_time=None)
+        return UnkeyedStream(self._graph, made).connect(other)
 
     def broadcast(self, *states: MapStateDescriptor, event_time: str | None = None) -> BroadcastStream:
         """Let every slot see the output, for ``keyed(…).connect(…)`` in the same epoch. ``states`` describe the

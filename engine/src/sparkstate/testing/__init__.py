@@ -7,13 +7,14 @@ published imports it.
 
 from __future__ import annotations
 
-from sparkstate.testing.broadcast_harness import KeyedBroadcastHarness
+from sparkstate.testing.broadcast_harness import BroadcastHarness, KeyedBroadcastHarness
 from sparkstate.testing.conformance import check_shard_store
 from sparkstate.testing.harness import HarnessSnapshot, KeyedProcessHarness
 from sparkstate.testing.manual_clock import ManualClock
 from sparkstate.testing.two_input_harness import KeyedCoProcessHarness
 
 __all__ = [
+    "BroadcastHarness",
     "HarnessSnapshot",
     "KeyedBroadcastHarness",
     "KeyedCoProcessHarness",

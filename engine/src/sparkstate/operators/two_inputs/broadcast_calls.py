@@ -41,8 +41,15 @@ class BroadcastCalls(PairedCalls):
     ) -> None:
         super().__init__(spec, tables, operator_states)
         self._budget = budget
-        self._states = _States(spec, operator_states)
-        self.cursor = ReadingCursor(self._states)
+        self._states = BroadcastStates(spec, operator_states)
+        self.cursor = self._make_cursor(self._states)
+
+    visits_refusal = ""
+    """Why ``apply_to_keyed_state`` cannot be used."""
+
+    def _make_cursor(self, states: BroadcastStates) -> ReadingCursor:
+        """The context of the rows of the first input."""
+        return ReadingCursor(states)
 
     def _methods(self) -> tuple[Call, Call]:
         return self.spec.function.process_element, self.spec.function.process_broadcast_element
@@ -68,7 +75,7 @@ class BroadcastCalls(PairedCalls):
         """The same for rows that are Python values already. ``context`` is the one that ``open`` was given."""
         self.bind(overlay, overlay.watermark)
         self.without_key(context.handles.values())
-        visits = KeyVisits(self, self._budget, overlay, context)
+        visits = KeyVisits(self, self._budget, overlay, context, self.visits_refusal)
         ctx = _BroadcastContext(self._states, self.cursor.service, visits)
         yielded: list[Any] = []
         emitted: list[int | None] = []
@@ -93,7 +100,7 @@ class BroadcastCalls(PairedCalls):
         )
 
 
-class _States:
+class BroadcastStates:
     """The broadcast states that the job names."""
 
     def __init__(self, spec: BroadcastSpec, states: OperatorStates) -> None:
@@ -156,7 +163,7 @@ class ReadingCursor(Cursor, ReadOnlyContext):
 
     __slots__ = ("_states",)
 
-    def __init__(self, states: _States) -> None:
+    def __init__(self, states: BroadcastStates) -> None:
         super().__init__()
         self._states = states
 
@@ -165,7 +172,7 @@ class ReadingCursor(Cursor, ReadOnlyContext):
 
 
 class _BroadcastContext(BroadcastContext):
-    def __init__(self, states: _States, service: BoundTimerService, visits: KeyVisits) -> None:
+    def __init__(self, states: BroadcastStates, service: BoundTimerService, visits: KeyVisits) -> None:
         self._states = states
         self._service = service
         self._visits = visits

@@ -37,13 +37,14 @@ class KeyVisits:
         budget: EpochBudget | None,
         overlay: Overlay,
         context: OperatorRuntimeContext,
+        refusal: str = "",
     ) -> None:
         self._calls = calls
         self._budget = budget
         self._overlay = overlay
         self._context = context
         self._uid = calls.spec.uid
-        self._refusal = ""
+        self._refusal = refusal
         """Why no visit may begin now."""
         self._failure: tuple[Exception | None, str] = (None, "")
 
