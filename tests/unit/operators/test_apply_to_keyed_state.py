@@ -254,12 +254,27 @@ def fails(key: Any, state: Any) -> None:
         ),
         (lambda f, ctx: None, "belongs to process_broadcast_element"),
     ],
-    ids=["generator", "raises", "a name", "unknown state", "other type", "nested", "behind it", "kept context"],
+    ids=[
+        "generator",
+        "raises",
+        "a name",
+        "unknown state",
+        "other type",
+        "nested",
+        "behind it",
+        "kept context",
+    ],
 )
 def test_wrong_uses_are_refused(call: Any, told: str) -> None:
-    harness = KeyedBroadcastHarness(Wrong(call), RULES, key=lambda row: row.key, key_type=Types.STRING())
-    with harness:
-        harness.process_element({"key": "a", "name": "value", "amount": 1})
-        with pytest.raises(errors.UserCodeError, match=told):
+    row = {"key": "a", "name": "value", "amount": 1}
+    with KeyedBroadcastHarness(
+        Wrong(call), RULES, key=lambda row: row.key, key_type=Types.STRING()
+    ) as harness:
+        harness.process_element(row)
+
+        def both() -> None:
             harness.process_broadcast_element({"name": "r"})
-            harness.process_element({"key": "a", "name": "value", "amount": 1})
+            harness.process_element(row)
+
+        with pytest.raises(errors.UserCodeError, match=told):
+            both()

@@ -175,9 +175,10 @@ COUNT = ValueStateDescriptor("count", Types.LONG())
     ids=["keyed state", "timer", "key", "a row that writes", "apply_to_keyed_state"],
 )
 def test_what_needs_a_key_or_would_make_slots_differ_is_refused(calls: Any, told: str) -> None:
-    with (
-        pytest.raises((errors.UserCodeError, errors.DeclarationError), match=told),
-        BroadcastHarness(Wrong(**calls), RULES) as harness,
-    ):
-        harness.process_broadcast_element({"text": "x"})
-        harness.process_element({"v": 1})
+    def one_of_each() -> None:
+        with BroadcastHarness(Wrong(**calls), RULES) as harness:
+            harness.process_broadcast_element({"text": "x"})
+            harness.process_element({"v": 1})
+
+    with pytest.raises((errors.UserCodeError, errors.DeclarationError), match=told):
+        one_of_each()

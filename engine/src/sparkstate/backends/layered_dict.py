@@ -81,7 +81,7 @@ class LayeredDict(copy_on_write.CopyOnWrite[dict[Any, Any], View]):
         """All entries; the dict must not change meanwhile."""
         return iter(View((*self._frozen, self.top)).merged().items())
 
-    def keys(self) -> Iterator[Any]:
+    def each_key(self) -> Iterator[Any]:
         """All keys, without a merged copy: those of newer layers first. The dict must not change meanwhile."""
         layers = [*self._frozen, self.top]
         for number in reversed(range(len(layers))):

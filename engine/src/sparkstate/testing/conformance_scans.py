@@ -42,7 +42,9 @@ def _expect(store: ShardStore, spec: TableSpec, wanted: Mapping[Any, int], what:
             raise AssertionError(f"{what}: a part of keys({at_once}) is empty or too large: {parts}")
         found = sorted(((key, kg) for part in parts for kg, key in part), key=repr)
         if found != sorted(wanted.items(), key=repr):
-            raise AssertionError(f"{what}: expected the keys {wanted!r}, found {found!r} with keys({at_once})")
+            raise AssertionError(
+                f"{what}: expected the keys {wanted!r}, found {found!r} with keys({at_once})"
+            )
 
 
 def check_tables_list_their_keys_once(kit: Kit) -> None:

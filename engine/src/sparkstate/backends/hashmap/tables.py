@@ -58,7 +58,7 @@ class _Cells(abc.ABC):
         """As the contract says."""
         by_key = self.key_groups.by_key
         found = (
-            (by_key[cell], cell) for cell in self.cells.keys() if type(cell) is not base.NamespacedCell
+            (by_key[cell], cell) for cell in self.cells.each_key() if type(cell) is not base.NamespacedCell
         )
         while part := list(itertools.islice(found, at_once)):
             yield part

@@ -46,8 +46,9 @@ class KeyScan:
     def run(self, call: Callable[[Any, StateHandle], object]) -> None:
         """Call for each key, with all state bound to it. Binds the overlay, and leaves it bound."""
         for part, is_stored in self._parts():
-            while part and not self._overlay.dropped:
-                part = part[self._visit(part, is_stored, call) :]
+            visited = 0
+            while visited < len(part) and not self._overlay.dropped:
+                visited += self._visit(part[visited:], is_stored, call)
 
     def _visit(self, part: _Keys, is_stored: bool, call: Callable[[Any, StateHandle], object]) -> int:
         """Visit the first keys of a part; how many. The overlay is weighed behind them."""

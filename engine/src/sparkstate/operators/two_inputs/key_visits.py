@@ -48,9 +48,7 @@ class KeyVisits:
         """Why no visit may begin now."""
         self._failure: tuple[Exception | None, str] = (None, "")
 
-    def apply(
-        self, descriptor: descriptors.StateDescriptor, function: Callable[[Any, Any], object]
-    ) -> None:
+    def apply(self, descriptor: descriptors.StateDescriptor, function: Callable[[Any, Any], object]) -> None:
         """Call the function with each key that has something in the state, and the state."""
         if self._refusal:
             raise errors.StateError(f"operator {self._uid!r}: apply_to_keyed_state {self._refusal}")
