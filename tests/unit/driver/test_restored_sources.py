@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.storage.checkpoints import metadata
+from support.storage.checkpoints import inline_shard, metadata
 
 from sparkstate import errors
 from sparkstate.checkpoint.metadata import checksum
@@ -49,7 +49,7 @@ def restored(before: graph.Graph, **changes: Any) -> RestoredSnapshot:
         "source_readers": before.source_readers(),
     } | changes
     return RestoredSnapshot(
-        RestorePlan("checkpoint", "", "s3://b/chk-1"), metadata((), **fields)
+        RestorePlan("checkpoint", "", "s3://b/chk-1"), metadata((inline_shard(0),), **fields)
     )
 
 

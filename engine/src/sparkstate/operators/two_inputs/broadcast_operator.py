@@ -6,7 +6,7 @@ an order that is the same in every slot (``row_order.broadcast_first``).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +22,7 @@ from sparkstate.operators.state.overlay import Overlay
 from sparkstate.operators.state.tables import OperatorTables
 from sparkstate.operators.two_inputs import row_order
 from sparkstate.operators.two_inputs.broadcast_calls import BROADCAST, BroadcastCalls
+from sparkstate.operators.two_inputs.two_input_intake import BroadcastIntake
 from sparkstate.operators.two_inputs.two_input_operator import PairedOperator
 
 
@@ -33,6 +34,9 @@ class BroadcastOperator(PairedOperator[BroadcastSpec, BroadcastCalls]):
     ) -> BroadcastCalls:
         self._read_keys = arrow_rows.key_reader(spec.key_columns, spec.key_type)
         return BroadcastCalls(spec, tables, operator_states, self._budget)
+
+    def _make_intake(self, spec: BroadcastSpec, owned: Set[int]) -> BroadcastIntake:
+        return BroadcastIntake(spec, owned, self._calls.outputs)
 
     def _open(self, context: RuntimeContext) -> None:
         self._calls.declare()
