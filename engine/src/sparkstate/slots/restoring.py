@@ -32,7 +32,7 @@ the slots before have written. Rows in the canonical format keep a processor bus
 and are loaded shard by shard."""
 
 
-_KINDS: Final[Mapping[operator_parts.Mode, str]] = {
+KINDS: Final[Mapping[operator_parts.Mode, str]] = {
     "split": "operator list",
     "union": "operator union list",
     "broadcast": "broadcast",
@@ -105,7 +105,7 @@ def operator_metas(states: Iterable[operator_parts.StoredState]) -> list[StateMe
         StateMeta(
             uid=state.uid,
             name=state.name,
-            kind=_KINDS[state.mode],
+            kind=KINDS[state.mode],
             key_type="",
             namespace_type="",
             value_type=state.value_type,

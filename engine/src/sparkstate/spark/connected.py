@@ -176,6 +176,24 @@ class BroadcastConnectedStreams(Generic[P]):
         return self._processed(self._graph, uid, None)
 
 
+@dataclass(frozen=True)
+class UnkeyedStream(Generic[P]):
+    """A stream without keys; ``connect`` gives it a broadcast one."""
+
+    _graph: graph.Graph
+    _input: graph.Input
+    _processed: Callable[[graph.Graph, str, str | None], P]
+    """Makes the operator's output."""
+
+    def connect(self, other: BroadcastStream) -> BroadcastConnectedStreams[P]:
+        """This stream and a broadcast one as the two inputs of one operator."""
+        if not isinstance(other, BroadcastStream):
+            raise errors.SpecInvalid(
+                f"connect({other!r}) of a stream without keys: pass broadcast(…), or key both streams"
+            )
+        return BroadcastConnectedStreams(self._graph, self._input, other, self._processed)
+
+
 def check_states(states: Sequence[object]) -> None:
     """Raise ``SpecInvalid`` for what cannot describe the states of a broadcast stream."""
     for state in states:

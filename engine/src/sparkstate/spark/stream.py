@@ -15,6 +15,7 @@ from sparkstate.spark.connected import (
     BroadcastConnectedStreams,
     BroadcastStream,
     ConnectedStreams,
+    UnkeyedStream,
     check_keys,
     check_states,
 )
@@ -69,12 +70,13 @@ def stream(
     delay: durations.Duration | None = None,
     idle_timeout: durations.Duration | None = None,
     watermark_partition: str | Sequence[str] | None = None,
-) -> UnkeyedStream:
+) -> UnkeyedStream[ProcessedStream]:
     """A streaming DataFrame without keys, for ``connect(broadcast(…))``: its rows go to the slots in turn. The
     arguments are those of ``keyed``."""
     declared, number = _declare_input("stream", df, event_time, delay, idle_timeout, watermark_partition)
     time = declared.sources_of(number)[0][1].event_time
-    return UnkeyedStream(declared, graph.Input(keys=(), upstream=None, event_time=time, source=number))
+    made = graph.Input(keys=(), upstream=None, event_time=time, source=number)
+    return UnkeyedStream(declared, made, ProcessedStream)
 
 
 def broadcast(
@@ -325,22 +327,6 @@ class KeyedStream(KeyedMethods["ProcessedStream"]):
 
 
 @dataclass(frozen=True)
-class UnkeyedStream:
-    """A stream without keys; ``connect`` gives it a broadcast one."""
-
-    _graph: graph.Graph
-    _input: graph.Input
-
-    def connect(self, other: BroadcastStream) -> BroadcastConnectedStreams[ProcessedStream]:
-        """This stream and a broadcast one as the two inputs of one operator."""
-        if not isinstance(other, BroadcastStream):
-            raise errors.SpecInvalid(
-                f"connect({other!r}) of a stream without keys: pass broadcast(…), or key both streams"
-            )
-        return BroadcastConnectedStreams(self._graph, self._input, other, ProcessedStream)
-
-
-@dataclass(frozen=True)
 class ProcessedStream:
     """An operator's output. It is no DataFrame: it exists only within an epoch."""
 
@@ -374,7 +360,7 @@ class ProcessedStream:
     def connect(self, other: BroadcastStream) -> BroadcastConnectedStreams[ProcessedStream]:
         """The output, without keys, and a broadcast stream as the two inputs of one operator of the same epoch."""
         made = graph.Input(keys=(), upstream=(self._uid, self._tag), event_time=None)
-        return UnkeyedStream(self._graph, made).connect(other)
+        return UnkeyedStream(self._graph, made, ProcessedStream).connect(other)
 
     def broadcast(self, *states: MapStateDescriptor, event_time: str | None = None) -> BroadcastStream:
         """Let every slot see the output, for ``keyed(…).connect(…)`` in the same epoch. ``states`` describe the
