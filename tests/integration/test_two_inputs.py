@@ -142,6 +142,7 @@ class Input:
 def summed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The last rows of all slots as one."""
     counts = [row["known"] for row in rows if row["id"] == -1]
+    assert all(counts), "a slot had no rows: those without keys go to all slots in turn"
     return [row for row in rows if row["id"] != -1] + [{"id": -1, "known": sum(counts)}]
 
 
