@@ -144,8 +144,8 @@ class BroadcastConnectedStreams(Generic[P]):
         late_output: OutputTag | None = None,
         sort_by_event_time: bool = False,
     ) -> P:
-        """Run ``function``: a ``KeyedBroadcastProcessFunction``, or a ``BroadcastProcessFunction`` if the stream has no
-        keys.
+        """Run ``function``. It is a ``KeyedBroadcastProcessFunction``; if the stream has no keys, it is a
+        ``BroadcastProcessFunction``, which has neither keyed state nor timers.
 
         Within an epoch the broadcast rows come first, in every slot in the same order: those of one partition of the
         source as they were written, partition by partition. The other rows follow as they came, or in order of event

@@ -73,7 +73,7 @@ def _without(*gone: Any) -> dict[Any, int]:
 
 
 def check_keys_are_those_of_now_beside_snapshots_and_after_restores(kit: Kit) -> None:
-    """Also while two snapshots hold earlier states, and in a store that was filled from one."""
+    """Beside two snapshots that hold earlier states, and in a store that was filled from one."""
     store = kit.store()
     fill(store)
     with kit.snapshot(store, in_canonical=True):
