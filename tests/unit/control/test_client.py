@@ -49,6 +49,11 @@ def test_answers_arrive_as_the_documents_that_the_job_gave(
     assert (shown.kind, shown.slot, shown.key, shown.value) == ("broadcast", 1, None, {"card": 5})
     with pytest.raises(errors.SparkstateError, match="no operator state 'rules'"):
         control_client.operator_state("op", "rules", 0)
+    for either in ({}, {"key": "1", "slot": "0"}):
+        with pytest.raises(client.ControlRefused, match="give either key"):
+            control_client._document(
+                documents.KeyState, "GET", "/v1/state", params={"operator": "op", "state": "s", **either}
+            )
     assert "sparkstate_epoch 3.0" in control_client.metrics()
     control_client.cancel()
     assert job.cancelled
