@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import decimal
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from sparkstate import MapStateDescriptor, Types, ValueStateDescriptor, columns,
 from sparkstate.durations import Time
 from sparkstate.functions import KeyedProcessFunction
 from sparkstate.keygroups import KeySpace
-from sparkstate.spark import graph, planning, plans, shipping
+from sparkstate.spark import graph, planning, plans
 
 pytestmark = pytest.mark.spark
 
@@ -374,51 +373,6 @@ def test_several_sources_keep_a_watermark_each(tmp_path: Path) -> None:
 
     declared = graph.declare(job)
     assert [(s.delay_ms, s.idle_timeout_ms) for s in declared.sources] == [(60_000, 5000), (120_000, 5000)]
-
-
-def test_lengths_of_time_are_given_as_to_windows(tmp_path: Path) -> None:
-    def job() -> None:
-        one = sparkstate.keyed(
-            files(tmp_path),
-            "k",
-            event_time="at",
-            delay=Time.minutes(2),
-            idle_timeout=datetime.timedelta(seconds=5),
-        )
-        joined = one.interval_join(one).between(Time.minutes(-1), datetime.timedelta(milliseconds=7))
-        assert (joined._least, joined._most) == (-60_000, 7)
-        finish(one)
-
-    (source,) = graph.declare(job).sources
-    assert (source.delay_ms, source.idle_timeout_ms) == (120_000, 5000)
-
-
-def test_rows_without_keys_go_to_the_slots_in_turn(tmp_path: Path) -> None:
-    def job() -> None:
-        known = sparkstate.broadcast(files(tmp_path), RULES)
-        spread = sparkstate.stream(files(tmp_path)).connect(known)
-        finish_of = spread.process(
-            sparkstate.BroadcastProcessFunction(), uid="spread", output_schema="k string"
-        )
-        finish_of.sink(lambda frame, epoch: None)
-
-    declared = graph.declare(job)
-    (spec,) = planning.operator_specs(declared)
-    assert spec.key_columns == ()
-    ship = shipping.Shipping(declared, declared.operators["spread"], 128, [3, 70, 100])
-    struct = plans.stream_type(declared, None, 1)
-    rows = [(str(number), 0.0, None, None) for number in range(90)]
-    frame = spark_session.get().createDataFrame(rows, struct).repartition(5)
-    of_epoch = frame.select(
-        F.struct("*").alias(columns.rows_of(1)),
-        F.lit(None).cast(struct).alias(columns.rows_of(0)),
-        F.lit(1).alias(columns.SOURCE),
-    )
-    shipped = ship.of_epoch(of_epoch).collect()
-    counts = Counter(row[columns.KEY_GROUP] for row in shipped)
-    assert counts.keys() == {3, 70, 100}
-    assert max(counts.values()) - min(counts.values()) <= 5, "one for each partition at most"
-    assert sorted(int(row[columns.of_input(0, "k")]) for row in shipped) == list(range(90))
 
 
 def test_float_keys_travel_in_a_hidden_canonical_column(tmp_path: Path) -> None:

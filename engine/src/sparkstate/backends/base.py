@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from sparkstate.backends import value_columns
+from sparkstate.backends.keyed_table import KeyedTable
 from sparkstate.backends.value_columns import Flags, KeyGroups, ValueColumns, Values
 from sparkstate.keygroups import KeyGroupRange
 
@@ -223,19 +224,6 @@ class ShardStats:
     """The same by table, where the store can tell. Bytes that belong to no table are in the sums alone."""
 
 
-KeyParts: TypeAlias = Iterator[Sequence[tuple[int, Any]]]
-"""Key groups and keys, a part of them at a time."""
-
-
-class KeyedTable(Protocol):
-    """A table whose keys can be listed: every one but those of timers."""
-
-    def keys(self, at_once: int) -> KeyParts:
-        """Every key that has something in the default namespace, once, with its key group; at most ``at_once`` in a
-        part. The order is the store's own. Nothing may be committed before the last part was taken, and whoever takes
-        no more parts need not say so: between two parts, nothing is held but memory for about one."""
-
-
 class ValueTable(KeyedTable, Protocol):
     """Committed values of a VALUE, REDUCING or AGGREGATING table. Missing is ``None``."""
 
@@ -344,17 +332,6 @@ class StoreFactory(Protocol):
         """After all its stores were closed."""
 
 
-class SpilledKeys(Protocol):
-    """The keys of a table of a spill, whatever the committed tables have."""
-
-    def keys(self, at_once: int) -> KeyParts:
-        """As of a ``KeyedTable``, of every key that a change in the default namespace was spilled for, even of a
-        deletion. Changes that are added meanwhile for keys that came already do not bring them once more."""
-
-    def mentions(self, kgs: Sequence[int], keys: Sequence[Any]) -> list[bool]:
-        """For each of these keys whether ``keys`` has it."""
-
-
 class Spill(Protocol):
     """Changes of one overlay that did not fit in memory, on disk, above the committed tables.
 
@@ -366,8 +343,8 @@ class Spill(Protocol):
         takes; the overlay is then to be given up."""
 
     def table(self, spec: TableSpec) -> Table:
-        """A table as it is with the changes: reads look here first, and then into the shard's store. But the keys of a
-        table other than of timers are those of the changes alone (``SpilledKeys``)."""
+        """A table as it is with the changes: reads look here first, and then into the shard's store. But it lists the
+        keys of the changes alone (``SpilledKeys``)."""
 
     def standing(self, spec: TableSpec, timers: Sequence[Timer]) -> list[bool | None]:
         """For each timer: registered here (True), deleted here (False), or not mentioned (None)."""

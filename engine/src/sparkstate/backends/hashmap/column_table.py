@@ -15,12 +15,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from sparkstate.backends import base, column_codec, long_index, value_columns
+from sparkstate.backends import column_codec, long_index, value_columns
 from sparkstate.backends.base import DELETED, Cell, NamespacedCell, TableChanges, TableSpec
 from sparkstate.backends.canonical import RowBlock, TableCodec
 from sparkstate.backends.hashmap.key_groups import KeyGroupsOfKeys
 from sparkstate.backends.hashmap.layered_columns import ColumnView, LayeredColumns
 from sparkstate.backends.hashmap.tables import HashMapValueTable
+from sparkstate.backends.keyed_table import KeyParts
 from sparkstate.backends.layered_dict import View
 from sparkstate.backends.long_index import Longs, PairIndex
 from sparkstate.backends.value_columns import Flags, KeyGroups, ValueColumns, Values
@@ -146,7 +147,7 @@ class HashMapColumnTable:
         """The keys whose key groups are not in the columns."""
         return self._others.live_keys()
 
-    def keys(self, at_once: int) -> base.KeyParts:
+    def keys(self, at_once: int) -> KeyParts:
         """As the contract says."""
         yield from self._columns.keys(at_once)
         yield from self._others.keys(at_once)

@@ -15,6 +15,7 @@ from sparkstate.backends import base, heap_timers
 from sparkstate.backends.base import DELETED, CanonicalRow, Cell, TableChanges, TableSpec
 from sparkstate.backends.canonical import RowBlock, TableCodec
 from sparkstate.backends.hashmap.key_groups import KeyGroupsOfKeys
+from sparkstate.backends.keyed_table import KeyParts
 from sparkstate.backends.layered_dict import ABSENT, LayeredDict, View
 from sparkstate.serde import composite
 
@@ -54,7 +55,7 @@ class _Cells(abc.ABC):
         """The keys of all cells."""
         return (base.key_of(cell) for cell, _ in self.cells.items())
 
-    def keys(self, at_once: int) -> base.KeyParts:
+    def keys(self, at_once: int) -> KeyParts:
         """As the contract says."""
         by_key = self.key_groups.by_key
         found = (

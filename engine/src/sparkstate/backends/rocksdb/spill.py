@@ -31,6 +31,7 @@ from sparkstate.backends.base import (
     TableSpec,
     Timer,
 )
+from sparkstate.backends.keyed_table import KeyParts
 from sparkstate.backends.rocksdb import layout, tables
 from sparkstate.backends.rocksdb.database import Database, NewOptions
 from sparkstate.backends.rocksdb.family import Family, FamilyWrites
@@ -82,7 +83,7 @@ class SpilledTable:
         hidden = set(gone)
         return FamilyWrites(self.family, [row for row in writes.deletes if row not in hidden], keys, values)
 
-    def keys(self, at_once: int) -> base.KeyParts:
+    def keys(self, at_once: int) -> KeyParts:
         """See ``SpilledKeys``."""
         return self._encoder.keys(at_once)
 

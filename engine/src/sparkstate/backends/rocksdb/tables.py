@@ -10,6 +10,7 @@ import numpy as np
 
 from sparkstate.backends import base, column_codec, value_columns
 from sparkstate.backends.base import DELETED, Cell, StateKind, TableChanges, TableSpec
+from sparkstate.backends.keyed_table import KeyParts
 from sparkstate.backends.rocksdb import layout
 from sparkstate.backends.rocksdb.family import Family, FamilyWrites
 from sparkstate.backends.value_columns import Flags, KeyGroups, Values
@@ -47,7 +48,7 @@ class RocksTable(abc.ABC):
         self._encode: Callable[[Any], bytes] = spec.value_type.encode
         self._decode: Callable[[bytes], Any] = spec.value_type.decode
 
-    def keys(self, at_once: int) -> base.KeyParts:
+    def keys(self, at_once: int) -> KeyParts:
         """As the contract says, by key group and encoded key. Each part seeks its place anew, so that no iterator is
         held between two parts."""
         start, behind = b"", self.codec.behind_key

@@ -15,7 +15,7 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
-from sparkstate.backends.base import KeyParts
+from sparkstate.backends.keyed_table import KeyParts
 from sparkstate.operators.keyed.calls import RecordCalls
 from sparkstate.operators.memory.budget import EpochBudget
 from sparkstate.operators.state.collection_handles import ListStateHandle, MapStateHandle

@@ -143,7 +143,7 @@ class Check(BroadcastProcessFunction, CheckpointedFunction):
         yield -1, self.count
 
 
-class Announce(BroadcastProcessFunction):
+class AnnouncedRow(BroadcastProcessFunction):
     """Passes rows of another operator on."""
 
     def process_element(self, row: Any, ctx: Any) -> Iterator[tuple[Any, ...]]:
@@ -202,7 +202,7 @@ def job(spark: Any, params: dict[str, str]) -> None:
         .connect(known)
         .process(Check(), uid="checked", output_schema="id bigint, known bigint")
     )
-    announced = matched.connect(known).process(Announce(), uid="announced", output_schema="id bigint")
+    announced = matched.connect(known).process(AnnouncedRow(), uid="announced", output_schema="id bigint")
     large = of_customer.filter(lambda order: order.amount > 6, uid="large")
     spent = of_customer.sum("amount", uid="spent")
     for name, stream in (
