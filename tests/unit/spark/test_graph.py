@@ -225,7 +225,9 @@ class Pairs(ProcessJoinFunction):
 class Timed(KeyedProcessFunction):
     """As windows of event time are."""
 
-    needs_event_time = True
+    @property
+    def needs_event_time(self) -> bool:
+        return True
 
 
 def chain(*functions: KeyedFunction, event_time: str | None = None, tag: str | None = None) -> graph.Graph:

@@ -48,7 +48,8 @@ class BroadcastIntake(TwoInputIntake):
     def _counted(self, batch: pa.RecordBatch) -> int:
         if self._counts_all:
             return super()._counted(batch)
-        return pc.sum(pc.equal(batch.column(columns.INPUT), 0)).as_py() or 0
+        own: int = pc.sum(pc.equal(batch.column(columns.INPUT), 0)).as_py() or 0
+        return own
 
 
 def rows_of(batch: pa.RecordBatch, number: int, names: Sequence[str]) -> pa.RecordBatch:
