@@ -38,6 +38,9 @@ class Slots:
     def read_state(self, *_: object) -> Any:
         raise NotImplementedError
 
+    def read_operator_state(self, *_: object) -> Any:
+        raise NotImplementedError
+
     def read_log(self, slot: int) -> tuple[str, ...]:
         return (f"a line of slot {slot}", EVIL)
 

@@ -16,6 +16,7 @@ from support.spark import spark_session
 
 import sparkstate
 from sparkstate import MapStateDescriptor, Types, ValueStateDescriptor, columns, errors
+from sparkstate.durations import Time
 from sparkstate.functions import KeyedProcessFunction
 from sparkstate.keygroups import KeySpace
 from sparkstate.spark import graph, planning, plans
@@ -236,6 +237,34 @@ REFUSED: dict[str, tuple[Declare, str]] = {
             .process(sparkstate.KeyedCoProcessFunction(), uid="u", output_schema="k string")
         ),
         "is not a KeyedBroadcastProcessFunction object; it runs on two keyed streams",
+    ),
+    "a stream without keys and a keyed one": (
+        lambda p: sparkstate.stream(files(p)).connect(sparkstate.keyed(files(p), "k")),  # type: ignore[arg-type]
+        "of a stream without keys: pass broadcast(…), or key both streams",
+    ),
+    "a function with keys on a stream without": (
+        lambda p: (
+            sparkstate.stream(files(p))
+            .connect(sparkstate.broadcast(files(p), RULES))
+            .process(sparkstate.KeyedBroadcastProcessFunction(), uid="u", output_schema="k string")
+        ),
+        "is not a BroadcastProcessFunction object; it runs on a keyed stream and a broadcast one",
+    ),
+    "a function without keys on a keyed stream": (
+        lambda p: (
+            sparkstate.keyed(files(p), "k")
+            .connect(sparkstate.broadcast(files(p), RULES))
+            .process(sparkstate.BroadcastProcessFunction(), uid="u", output_schema="k string")
+        ),
+        "is not a KeyedBroadcastProcessFunction object; it runs on a stream without keys and a broadcast one",
+    ),
+    "a batch DataFrame without keys": (
+        lambda p: sparkstate.stream(spark_session.get().range(1)),
+        "sparkstate.stream got a batch DataFrame",
+    ),
+    "a negative delay": (
+        lambda p: sparkstate.keyed(files(p), "k", event_time="at", delay=Time.seconds(-1)),
+        "keyed(delay=…) is Time(-1000 ms); it must be 0 ms or more",
     ),
     "a join without event time": (
         lambda p: (

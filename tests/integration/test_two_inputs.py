@@ -6,6 +6,7 @@ import datetime
 import os
 import random
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,18 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.drivers import lives
+from support.drivers.lives import Kill, every_kill
 
 from sparkstate.control import documents
-from sparkstate.phases import ProcessPhase
+from sparkstate.phases import CHECKPOINT_PHASES, EPOCH_PHASES, ProcessPhase
 from sparkstate_tools.drivers import driving, totals
 
 pytestmark = pytest.mark.spark
+ROWS = 60
+"""In each file of orders."""
+RATES = 5
+"""In each file of rates."""
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
@@ -35,7 +42,7 @@ class Input:
     files: int = 0
     pending: dict[int, list[tuple[str, int, str]]] = field(default_factory=lambda: defaultdict(list))
 
-    def write(self, files: int, rows: int = 60) -> None:
+    def write(self, files: int, rows: int = ROWS) -> None:
         for number in range(self.files, self.files + files):
             made = [
                 (
@@ -56,7 +63,7 @@ class Input:
             }
             self._put("orders", number, pa.table(totals_of))
             self._write_payments(number, self.pending.pop(number, []))
-            changes = [(self.rng.choice(["low", "high"]), number * 10 + i) for i in range(5)]
+            changes = [(self.rng.choice(["low", "high"]), number * 10 + i) for i in range(RATES)]
             self.rates += changes
             table = {"name": [name for name, _ in changes], "factor": [factor for _, factor in changes]}
             self._put("rates", number, pa.table(table))
@@ -107,12 +114,20 @@ class Input:
         for name, factor in self.rates:
             histories[name] += f"{factor},"
         told = ";".join(f"{name}:{history}" for name, history in sorted(histories.items()))
+        # Each epoch has one file of each source, and the rates of an epoch come before its orders.
+        file_of = {customer: order[1] // ROWS for customer, order in first.items()}
+        checked = Counter((i, RATES * (i // ROWS + 1)) for _, i, _, _ in self.orders)
         return {
             "matched": Counter(matched),
             "unpaid": Counter((c, i) for c, i, _, _ in self.orders if i not in self.paid),
             "counted": Counter((c, counts[c], every[c]) for c in every),
             "settled": Counter((i, "paid" if i in self.paid else "unpaid") for _, i, _, _ in self.orders),
-            "priced": Counter((customer, every[customer], told) for customer in every),
+            "priced": Counter(
+                (customer, every[customer], told, RATES * (self.files - 1 - file_of[customer]))
+                for customer in every
+            ),
+            "checked": checked + Counter({(-1, len(self.orders)): 1}),
+            "announced": Counter((row[1],) for row in matched),
             "joined": Counter(
                 (i, paid_for, max(at, paid_at))
                 for c, i, _, at in self.orders
@@ -124,41 +139,133 @@ class Input:
         }
 
 
-def check(output: Path, expected: dict[str, Counter[tuple[Any, ...]]], *others: Path) -> None:
-    for name, wanted in expected.items():
+def summed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The last rows of all slots as one."""
+    counts = [row["known"] for row in rows if row["id"] == -1]
+    assert all(counts), "a slot had no rows: those without keys go to all slots in turn"
+    return [row for row in rows if row["id"] != -1] + [{"id": -1, "known": sum(counts)}]
+
+
+def whatever_the_epochs(name: str, row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Without what depends on which files of the three sources came in one epoch."""
+    if name == "checked":
+        return row if row[0] == -1 else row[:1]
+    return row[:3] if name == "priced" else row
+
+
+def check(
+    output: Path,
+    expected: dict[str, Counter[tuple[Any, ...]]],
+    *others: Path,
+    row_of: Callable[[str, tuple[Any, ...]], tuple[Any, ...]] = lambda _, row: row,
+) -> None:
+    """The rows of all sinks are these, as far as ``row_of`` leaves them."""
+    for name, exact in expected.items():
+        wanted = Counter(row_of(name, row) for row in exact.elements())
         rows = [row for folder in (output, *others) for row in totals.read(folder / name)]
-        got = Counter(tuple(row.values()) for row in rows)
+        got = Counter(
+            row_of(name, tuple(row.values())) for row in (summed(rows) if name == "checked" else rows)
+        )
         assert got == wanted, (
             f"{name}: missing {list((wanted - got).items())[:3]}, too many {list((got - wanted).items())[:3]}"
         )
 
 
 KILLS = {
-    "hashmap": [
-        ("slot-0", ProcessPhase.FEED),
-        ("slot-0", ProcessPhase.FINISH),
-        ("slot-0", ProcessPhase.COMMIT),
-    ],
-    "rocksdb": [("worker", ProcessPhase.FEED), ("slot-1", ProcessPhase.FINISH)],
+    "hashmap": (
+        Kill("slot", ProcessPhase.FEED),
+        Kill("slot", ProcessPhase.FINISH),
+        Kill("slot", ProcessPhase.COMMIT),
+        Kill("driver", ProcessPhase.CHECKPOINT_COMMIT),
+    ),
+    "rocksdb": (
+        Kill("worker", ProcessPhase.FEED),
+        Kill("slot", ProcessPhase.FINISH),
+        Kill("driver", ProcessPhase.CHECKPOINT_COMMIT),
+    ),
+}
+NAMES = {"slot": "a slot", "worker": "a Python worker of Spark", "driver": "the driver"}
+EXPECTED = {
+    "slot": "rows of both inputs, broadcast state and operator state go back to the last checkpoint; output exact",
+    "worker": "what the dead one fed of either input never becomes state; output exact",
+    "driver": "the next attempt goes on with all inputs, broadcast state and operator state; output exact",
 }
 
 
-@pytest.mark.parametrize("backend", KILLS)
+def a_life(backend: str, name: str, kills: tuple[Kill, ...], *marks: pytest.MarkDecorator) -> Any:
+    faults = [
+        pytest.mark.fault(
+            broken=f"{NAMES[kill.victim]} of a job with two inputs and broadcast rows is killed (SIGKILL)",
+            when=f"in the phase {kill.phase}",
+            expected=EXPECTED[kill.victim],
+        )
+        for kill in kills
+    ]
+    return pytest.param(backend, kills, id=f"{backend}-{name}", marks=[*marks, *faults])
+
+
+@pytest.mark.parametrize(("backend", "kills"), [a_life(b, "sample", kills) for b, kills in KILLS.items()])
 def test_processes_that_are_killed_lose_and_repeat_nothing_of_both_inputs(
-    tmp_path: Path, backend: str
+    tmp_path: Path, backend: str, kills: tuple[Kill, ...]
 ) -> None:
     given = Input(tmp_path / "in")
     given.write(8)
     given.close()
     document = driving.manifest(tmp_path, "two_inputs.py", stateBackend={"type": backend})
     with driving.Driver(tmp_path, document) as driver:
-        for process, phase in KILLS[backend]:
-            driver.kill_in(process, phase)
-        driver.kill_in("driver", ProcessPhase.CHECKPOINT_COMMIT)
+        for kill in kills:
+            driver.kill_in(kill.holder, kill.phase)
         assert driver.wait() != 0
     with driving.Driver(tmp_path, document, attempt=2) as driver:
         driver.finish()
     check(tmp_path / "out", given.expected())
+
+
+class Arriving(lives.Input):
+    """Files of all three sources, a few ahead of what was read."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.given = Input(folder)
+
+    def ahead_of(self, epoch: int) -> None:
+        missing = epoch + 4 - self.given.files
+        if missing > 0:
+            self.given.write(missing, ROWS)
+
+    def end(self) -> None:
+        self.given.close()
+
+
+class Life(lives.Life):
+    """The life of the job with two inputs. Which files come in one epoch is not known."""
+
+    job = "two_inputs.py"
+
+    def _make_input(self, folder: Path) -> Arriving:
+        return Arriving(folder)
+
+    def _compare(self, output: Path) -> None:
+        assert isinstance(self._input, Arriving)
+        check(output, self._input.given.expected(), row_of=whatever_the_epochs)
+
+
+FULL = [
+    a_life(backend, name, every_kill(tuple(chosen)), pytest.mark.extra, pytest.mark.timeout(1800))
+    for backend in ("hashmap", "rocksdb")
+    for name, chosen in (
+        ("epoch", EPOCH_PHASES),
+        ("checkpoint", CHECKPOINT_PHASES),
+        ("restore", lives.RESTORES),
+    )
+]
+
+
+@pytest.mark.parametrize(("backend", "kills"), FULL)
+def test_processes_killed_in_every_phase_lose_and_repeat_nothing_of_both_inputs(
+    tmp_path: Path, backend: str, kills: tuple[Kill, ...]
+) -> None:
+    Life(tmp_path, backend).run(kills)
 
 
 def test_a_savepoint_goes_on_with_other_slots_and_the_other_backend(tmp_path: Path) -> None:

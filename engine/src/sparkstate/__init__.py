@@ -14,7 +14,11 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from sparkstate.batches.functions import KeyedBatchFunction, RowError
     from sparkstate.checkpointed import CheckpointedFunction, CheckpointListener
-    from sparkstate.connected_functions import KeyedBroadcastProcessFunction, KeyedCoProcessFunction
+    from sparkstate.connected_functions import (
+        BroadcastProcessFunction,
+        KeyedBroadcastProcessFunction,
+        KeyedCoProcessFunction,
+    )
     from sparkstate.durations import Time
     from sparkstate.functions import (
         AggregateFunction,
@@ -29,7 +33,7 @@ if TYPE_CHECKING:
     from sparkstate.keyed_functions.per_record import FilterFunction, FlatMapFunction, MapFunction
     from sparkstate.serde.types import Types
     from sparkstate.sinks.file_sink import FileSink
-    from sparkstate.spark.stream import broadcast, keyed, set_state_backend
+    from sparkstate.spark.stream import broadcast, keyed, set_state_backend, stream
     from sparkstate.state.descriptors import (
         AggregatingStateDescriptor,
         ListStateDescriptor,
@@ -43,6 +47,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "AggregateFunction": "sparkstate.functions",
     "AggregatingStateDescriptor": "sparkstate.state.descriptors",
+    "BroadcastProcessFunction": "sparkstate.connected_functions",
     "CheckpointListener": "sparkstate.checkpointed",
     "CheckpointedFunction": "sparkstate.checkpointed",
     "CustomStateBackend": "sparkstate.state_backend",
@@ -73,11 +78,13 @@ _HOMES = {
     "broadcast": "sparkstate.spark.stream",
     "keyed": "sparkstate.spark.stream",
     "set_state_backend": "sparkstate.spark.stream",
+    "stream": "sparkstate.spark.stream",
 }
 
 __all__ = [
     "AggregateFunction",
     "AggregatingStateDescriptor",
+    "BroadcastProcessFunction",
     "CheckpointListener",
     "CheckpointedFunction",
     "CustomStateBackend",
@@ -108,6 +115,7 @@ __all__ = [
     "broadcast",
     "keyed",
     "set_state_backend",
+    "stream",
 ]
 
 

@@ -8,7 +8,9 @@ from typing import Final, TypeAlias
 
 from sparkstate import errors
 
-_DURATION = re.compile(r"\s*(\d+)\s*(ms|milliseconds?|s|sec|seconds?|m|min|minutes?|h|hours?|d|days?)\s*")
+_DURATION = re.compile(
+    r"\s*(-?)\s*([0-9]{1,19})\s*(ms|milliseconds?|s|sec|seconds?|m|min|minutes?|h|hours?|d|days?)\s*"
+)
 _UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 MAX_MS: Final = 2**63 - 1
 """The largest number of milliseconds that has a place in state."""
@@ -63,25 +65,16 @@ Duration: TypeAlias = Time | datetime.timedelta | str | int
 """A ``Time``, a ``timedelta``, text such as ``"5 minutes"``, or milliseconds."""
 
 
-def duration_ms(text: str | int, what: str) -> int:
-    """``"2 hours"``, ``"500 ms"`` or a number of milliseconds."""
-    if isinstance(text, int) and not isinstance(text, bool):
-        return text
-    match = _DURATION.fullmatch(text) if isinstance(text, str) else None
+def _text_ms(text: str, what: str) -> int:
+    """``"2 hours"``, ``"-500 ms"``."""
+    match = _DURATION.fullmatch(text)
     if match is None:
         raise errors.SpecInvalid(
             f"{what} is {text!r}; write a duration such as '2 hours', '30 seconds' or '500 ms'"
         )
-    unit = match[2]
+    sign, number, unit = match.groups()
     key = "ms" if unit.startswith(("ms", "milli")) else unit[0]
-    return int(match[1]) * _UNIT_MS[key]
-
-
-def signed_ms(text: str | int, what: str) -> int:
-    """The same, where a duration may be negative: ``"-5 minutes"``."""
-    if isinstance(text, str) and text.lstrip().startswith("-"):
-        return -duration_ms(text.lstrip()[1:], what)
-    return duration_ms(text, what)
+    return int(sign + number) * _UNIT_MS[key]
 
 
 def milliseconds(length: Duration, what: str) -> int:
@@ -94,7 +87,7 @@ def milliseconds(length: Duration, what: str) -> int:
         if rest:
             raise errors.SpecInvalid(f"{what} is {length!r}; give whole milliseconds")
     elif isinstance(length, str):
-        found = duration_ms(length, what)
+        found = _text_ms(length, what)
     if not isinstance(found, int) or isinstance(found, bool):
         raise errors.SpecInvalid(
             f"{what} is {length!r}; give Time.minutes(5), '5 minutes', a timedelta, or whole milliseconds"
@@ -109,4 +102,12 @@ def positive_ms(length: Duration, what: str) -> int:
     found = milliseconds(length, what)
     if found <= 0:
         raise errors.SpecInvalid(f"{what} is {length!r}; it must be longer than 0 ms")
+    return found
+
+
+def not_negative_ms(length: Duration, what: str) -> int:
+    """A length of 0 milliseconds or more."""
+    found = milliseconds(length, what)
+    if found < 0:
+        raise errors.SpecInvalid(f"{what} is {length!r}; it must be 0 ms or more")
     return found

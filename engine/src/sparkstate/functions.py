@@ -292,6 +292,11 @@ class KeyedFunction:
         function itself. It may be a ``CheckpointedFunction`` or a ``CheckpointListener``."""
         return self
 
+    @property
+    def needs_event_time(self) -> bool:
+        """Whether it fails at a row without event time."""
+        return False
+
     def finish(self) -> Iterable[Any] | None:
         """Called once when a bounded input has ended, and at a drain, after the last timer. Yields what is left to put
         out; there is no key, so keyed state and timers cannot be used. Does nothing unless overridden."""

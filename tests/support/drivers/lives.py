@@ -87,6 +87,9 @@ class Input:
             )
             self._files += missing
 
+    def end(self) -> None:
+        """No more comes: write what is still to come."""
+
     def wait(self, condition: Callable[[], bool], what: str, driver: driving.Driver) -> None:
         """Wait until ``condition`` holds, while ``driver`` gets the input that it needs to come there."""
 
@@ -112,11 +115,13 @@ class Input:
 class Life:
     """One job over as many drivers as its kills need. Input arrives as fast as it is read."""
 
+    job = "counted.py"
+
     def __init__(self, folder: Path, backend: str) -> None:
         self._folder = folder
         self._backend = backend
         self._attempt = 0
-        self._input = Input(folder / "in")
+        self._input = self._make_input(folder / "in")
         self._earlier: list[dict[str, Any]] = []
         self._driver = self._start()
 
@@ -127,10 +132,10 @@ class Life:
             for kill in kills:
                 self._carry_out(kill)
             self._kill_driver(self._driver.process.pid)
+            self._input.end()
             self._start_next({"availableNow": True})
             self._driver.finish()
-            totals.check(self._folder / "out", self._input.rows)
-            totals.check_counted(self._folder / "out", self._input.rows)
+            self._compare(self._folder / "out")
             self._compare_phases()
             driving.wait_until_nothing_is_left(self._folder)
         except BaseException:
@@ -138,6 +143,14 @@ class Life:
             raise
         finally:
             self._driver.__exit__(None, None, None)
+
+    def _make_input(self, folder: Path) -> Input:
+        return Input(folder)
+
+    def _compare(self, output: Path) -> None:
+        """What was published is right, row by row."""
+        totals.check(output, self._input.rows)
+        totals.check_counted(output, self._input.rows)
 
     # -- one kill -----------------------------------------------------------------------------------------------
 
@@ -201,7 +214,7 @@ class Life:
         self._attempt += 1
         document = driving.manifest(
             self._folder,
-            "counted.py",
+            self.job,
             stateBackend={"type": self._backend},
             trigger=trigger or {"processingTime": "100ms"},
             checkpointing={"interval": "300ms", "storage": str(self._folder / "checkpoints")},

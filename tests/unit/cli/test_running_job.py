@@ -218,6 +218,16 @@ def test_the_state_of_one_key_is_read(capsys, manifest: str) -> None:
     assert json.loads(capsys.readouterr().out)["epoch"] == 41
 
 
+def test_the_operator_state_of_one_slot_is_read(capsys, manifest: str, job: control_job.InMemoryJob) -> None:
+    job.values[("judged", "rules", 1)] = {"card": 5}
+    arguments = ["state", "get", manifest, "--operator", "judged", "--state", "rules"]
+    assert main.main([*arguments, "--slot", "1"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"card": 5}
+    for wrong in ([], ["--slot", "1", "--key", "1"]):
+        assert main.main([*arguments, *wrong]) == 2
+        assert "either --key" in capsys.readouterr().err
+
+
 def test_a_key_that_is_no_json_is_wrong_usage_with_the_right_spelling(capsys, manifest: str) -> None:
     arguments = ["state", "get", manifest, "--operator", "rotation", "--state", "delay"]
     assert main.main([*arguments, "--key", "N14228"]) == 2

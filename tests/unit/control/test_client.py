@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sparkstate import keys
+from sparkstate import errors, keys
 from sparkstate.control import client, documents, port, server
 from sparkstate_tools.drivers import control_job
 
@@ -44,6 +44,16 @@ def test_answers_arrive_as_the_documents_that_the_job_gave(
     assert control_client.checkpoint(9) is None
     assert control_client.trigger_checkpoint() == 3
     assert control_client.key_state("op", "s", ["a", 1]).value == {"x": [1, None]}
+    job.values[("op", "rules", 1)] = {"card": 5}
+    shown = control_client.operator_state("op", "rules", 1)
+    assert (shown.kind, shown.slot, shown.key, shown.value) == ("broadcast", 1, None, {"card": 5})
+    with pytest.raises(errors.SparkstateError, match="no operator state 'rules'"):
+        control_client.operator_state("op", "rules", 0)
+    for either in ({}, {"key": "1", "slot": "0"}):
+        with pytest.raises(client.ControlRefused, match="give either key"):
+            control_client._document(
+                documents.KeyState, "GET", "/v1/state", params={"operator": "op", "state": "s", **either}
+            )
     assert "sparkstate_epoch 3.0" in control_client.metrics()
     control_client.cancel()
     assert job.cancelled

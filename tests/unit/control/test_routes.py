@@ -122,7 +122,9 @@ def test_a_state_that_does_not_exist_and_a_key_that_is_no_json_are_told_apart(
     query = {"operator": "rotation", "state": "delay"}
     assert_problem(caller.get("/v1/state", params={**query, "key": "1"}), 404, "UnknownState", "rotation")
     assert_problem(caller.get("/v1/state", params={**query, "key": "N1"}), 400, "SpecInvalid", '"N1"')
-    assert_problem(caller.get("/v1/state", params=query), 422, "InvalidRequest", "key")
+    for either in ({}, {"key": "1", "slot": "0"}):
+        assert_problem(caller.get("/v1/state", params={**query, **either}), 400, "SpecInvalid", "either key")
+    assert_problem(caller.get("/v1/state", params={**query, "slot": "-1"}), 422, "InvalidRequest", "slot")
 
 
 @pytest.mark.parametrize("key", ["N1", "", "{", "NaN", "[Infinity]", "'N1'", "[" * 8000])

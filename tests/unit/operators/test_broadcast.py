@@ -119,6 +119,31 @@ def test_rules_come_first_and_in_their_order_however_rows_arrive(
         )
 
 
+def test_a_rule_that_every_slot_gets_is_counted_once_late_or_not() -> None:
+    counts = []
+    for subtask, shards in enumerate((range(2), range(2, 4))):
+        operator: Any = ops.make_operator(
+            Judge(),  # type: ignore[arg-type]
+            ops.make_stores(shards),
+            subtask=subtask,
+            parallelism=2,
+            **SHAPE,
+        )
+        first = operator.stores[shards[0]].key_groups.start
+        batch = make_batch([(1, "r", "x", 1), (1, "r", "y", 2)])
+        stamps = pa.array([5, 20], pa.int64())
+        moved = batch.set_column(batch.schema.get_field_index(columns.TIMESTAMP), columns.TIMESTAMP, stamps)
+        groups = pa.array([first] * 2, pa.int32())
+        place = batch.schema.get_field_index(columns.KEY_GROUP)
+        overlay = operator.begin(1, 10, 0)
+        operator.process_batch(overlay, moved.set_column(place, columns.KEY_GROUP, groups))
+        operator.finish(overlay, 10)
+        commit_overlays([(operator, overlay)])
+        assert operator.read_operator_state("rules") == {"all": "xy"}
+        counts.append((overlay.rows_in, overlay.late_rows))
+    assert counts == [(2, 1), (0, 0)]
+
+
 @pytest.mark.parametrize(
     ("backend", "before", "after"), [("hashmap", 1, 3), ("rocksdb", 3, 2), (own_backends.MemoryBackend, 2, 3)]
 )

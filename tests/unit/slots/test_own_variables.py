@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from support.slots import checkpointed, slots
 
 from sparkstate import errors
 from sparkstate.checkpointed import CheckpointedFunction
+from sparkstate.slots import protocol
 
 Make = Callable[..., slots.Slot]
 
@@ -148,3 +150,22 @@ def test_from_two_slots_to_three_to_one_nothing_is_lost(make: Make, tmp_path: Pa
         owners = held
         for slot in now:
             slot.close()
+
+
+def test_the_committed_operator_state_of_a_slot_can_be_read_from_outside(make: Make) -> None:
+    slot = make()
+    slot.restore()
+    slot.epoch(0, slots.rows(("a", 1), ("!limit", 5)))
+    slot.snapshot(1, 0)
+
+    def read(state: str, operator: str = "sum") -> tuple[str, Any]:
+        request = protocol.ReadOperatorState(operator=operator, state=state)
+        answer = slot.client.call(request, protocol.StateValue)
+        return answer.kind, json.loads(answer.value)
+
+    assert read("rules") == ("broadcast", {"limit": 5})
+    assert read("owners")[0] == "operator union list"
+    assert read("rows")[0] == "operator list"
+    assert len(read("rows")[1]) == 2
+    with pytest.raises(errors.SpecInvalid, match="no operator state 'total'"):
+        read("total")

@@ -6,11 +6,26 @@ from typing import Any
 
 import pytest
 
-from sparkstate import KeyedBatchFunction, KeyedProcessFunction, OutputTag, ValueStateDescriptor, errors
+from sparkstate import (
+    KeyedBatchFunction,
+    KeyedProcessFunction,
+    OutputTag,
+    ProcessJoinFunction,
+    Types,
+    ValueStateDescriptor,
+    errors,
+)
 from sparkstate.functions import KeyedFunction
+from sparkstate.keyed_functions.interval_join import IntervalJoin, JoinSide
 from sparkstate.operators import kinds
 from sparkstate.spark import graph, stream
 from sparkstate.state_backend import EmbeddedRocksDBStateBackend, HashMapStateBackend
+from sparkstate.windows import (
+    ProcessWindowFunction,
+    TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+    operation,
+)
 
 
 def source(frame: Any, event_time: str | None = None, delay_ms: int = 0) -> graph.Source:
@@ -186,3 +201,78 @@ def first_of_an_empty_table() -> None:
 def test_what_another_start_may_not_find_again_is_left_as_it_is(fault: Any, kind: type[Exception]) -> None:
     with pytest.raises(kind):
         graph.declare(fault)
+
+
+class Finishing(KeyedProcessFunction):
+    def finish(self) -> Any:
+        yield (1,)
+
+
+class Silent(KeyedProcessFunction):
+    def finish(self) -> None:
+        """Lets go of something."""
+
+
+class Counting(ProcessWindowFunction):
+    def process(self, key: Any, context: Any, elements: Any) -> Any:
+        yield (len(list(elements)),)
+
+
+class Pairs(ProcessJoinFunction):
+    pass
+
+
+class Timed(KeyedProcessFunction):
+    """As windows of event time are."""
+
+    @property
+    def needs_event_time(self) -> bool:
+        return True
+
+
+def chain(*functions: KeyedFunction, event_time: str | None = None, tag: str | None = None) -> graph.Graph:
+    """Operators one behind the other; the last one reads ``event_time`` of the output ``tag`` before it."""
+    declared, before = graph.Graph(), None
+    for number, function in enumerate(functions):
+        is_last = number == len(functions) - 1
+        upstream = None if before is None else (before, tag if is_last else None)
+        declared.add(
+            graph.Operator(
+                uid=f"op-{number}",
+                function=function,
+                keys=("k",),
+                upstream=upstream,
+                event_time="at" if before is None else event_time if is_last else None,
+                output_schema="k string",
+            )
+        )
+        before = f"op-{number}"
+    return declared
+
+
+@pytest.mark.parametrize("between", [0, 2], ids=["directly", "behind two others"])
+def test_rows_of_finish_before_a_function_that_needs_event_time_are_refused_with_both_names(
+    between: int,
+) -> None:
+    functions = [Finishing(), *(Silent() for _ in range(between)), Timed()]
+    with pytest.raises(
+        errors.SpecInvalid, match=rf"'op-{between + 1}' needs the event time.*finish\(\) of 'op-0' yields? "
+    ):
+        chain(*functions)
+
+
+def test_rows_of_finish_may_have_a_column_of_event_time_or_go_past_it() -> None:
+    assert chain(Finishing(), Timed(), event_time="at")
+    assert chain(Finishing(), Timed(), tag="side")
+    assert chain(Silent(), Timed())
+    assert chain(Timed(), Finishing(), Silent())
+
+
+def test_windows_of_event_time_and_joins_need_it_and_windows_of_processing_time_do_not() -> None:
+    ended = operation.over(TumblingEventTimeWindows.of(5)).process(Counting(), element_type=Types.LONG())
+    clocked = operation.over(TumblingProcessingTimeWindows.of(5)).process(
+        Counting(), element_type=Types.LONG()
+    )
+    side = JoinSide(row_type=Types.ROW_NAMED(["v"], [Types.LONG()]), late=None, least=0, most=1)
+    assert (ended.needs_event_time, clocked.needs_event_time) == (True, False)
+    assert IntervalJoin(Pairs(), side, side).needs_event_time

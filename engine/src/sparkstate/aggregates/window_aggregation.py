@@ -63,6 +63,10 @@ class WindowAggregation(KeyedBatchFunction):
         self._late_tag = late_tag
         self._late_columns = late_columns
 
+    @property
+    def needs_event_time(self) -> bool:
+        return True
+
     def open(self, ctx: BatchRuntimeContext) -> None:
         self._windows = WindowResults(ctx, self._slices, self._outputs)
 

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from sparkstate.backends import value_columns
+from sparkstate.backends.keyed_table import KeyedTable
 from sparkstate.backends.value_columns import Flags, KeyGroups, ValueColumns, Values
 from sparkstate.keygroups import KeyGroupRange
 
@@ -224,7 +225,7 @@ class ShardStats:
     """The same by table, where the store can tell. Bytes that belong to no table are in the sums alone."""
 
 
-class ValueTable(Protocol):
+class ValueTable(KeyedTable, Protocol):
     """Committed values of a VALUE, REDUCING or AGGREGATING table. Missing is ``None``."""
 
     def get(self, kg: int, cell: Cell) -> Any:
@@ -242,14 +243,14 @@ class ColumnarTable(ValueTable, Protocol):
         whole number (``long_index.PAIR``); one entry for each, and whether there is a value."""
 
 
-class ListTable(Protocol):
+class ListTable(KeyedTable, Protocol):
     """Committed elements of a LIST table."""
 
     def get(self, kg: int, cell: Cell) -> list[Any]:
         """A fresh list of the stored elements in order; empty when there are none."""
 
 
-class MapTable(Protocol):
+class MapTable(KeyedTable, Protocol):
     """Committed entries of a MAP table."""
 
     def get(self, kg: int, cell: Cell, user_key: Any) -> Any:
@@ -345,7 +346,8 @@ class Spill(Protocol):
         takes; the overlay is then to be given up."""
 
     def table(self, spec: TableSpec) -> Table:
-        """A table as it is with the changes: reads look here first, and then into the shard's store."""
+        """A table as it is with the changes: reads look here first, and then into the shard's store. But it lists the
+        keys of the changes alone (``SpilledKeys``)."""
 
     def standing(self, spec: TableSpec, timers: Sequence[Timer]) -> list[bool | None]:
         """For each timer: registered here (True), deleted here (False), or not mentioned (None)."""

@@ -85,6 +85,15 @@ class LayeredDict(copy_on_write.CopyOnWrite[dict[Any, Any], View]):
         """The keys of all layers; a key may come several times, and its entry may be deleted."""
         return [key for layer in (*self._frozen, self.top) for key in layer]
 
+    def each_key(self) -> Iterator[Any]:
+        """All keys, without a merged copy: those of newer layers first. The dict must not change meanwhile."""
+        layers = [*self._frozen, self.top]
+        for number in reversed(range(len(layers))):
+            above = layers[number + 1 :]
+            for key, value in layers[number].items():
+                if value is not ABSENT and not any(key in layer for layer in above):
+                    yield key
+
     def estimated_len(self) -> int:
         """The number of entries: exact when flat, otherwise an upper bound."""
         return len(self.top) + sum(map(len, self._frozen))

@@ -73,6 +73,8 @@ class CheckpointMetadata(msgspec.Struct, frozen=True, kw_only=True):
     """Largest event time by source."""
     source_parts: dict[str, dict[str, int]] = {}
     """Largest event time by source and part (a JSON object of the columns that tell parts apart)."""
+    source_readers: tuple[tuple[str, ...], ...] = ()
+    """By source, the inputs of operators that read it: ``uid/input``. Empty in older versions' snapshots."""
     late_at_watermark: bool = False
     """A row at the watermark is late, as in Flink; False in older versions' snapshots, in which it was on time."""
     committables: tuple[Committable, ...] = ()

@@ -228,19 +228,30 @@ def state() -> None:
 @targets.running_options
 @click.option("--operator", required=True, metavar="UID", help="The operator's uid.")
 @click.option("--state", "name", required=True, metavar="NAME", help="The name in its descriptor.")
-@click.option("--key", required=True, metavar="JSON", help="The key; a JSON list for several key columns.")
+@click.option("--key", metavar="JSON", help="The key; a JSON list for several key columns.")
+@click.option(
+    "--slot", type=click.IntRange(0), metavar="N", help="Instead of a key: operator state of this slot."
+)
 @click.option("--namespace", metavar="JSON", default="null", help="The namespace, for states that have one.")
 @output.format_option("json", "yaml", default="value")
-def get(operator: str, name: str, key: str, namespace: str, form: str, **target: Any) -> None:
-    """Show the committed value of one state under one key.
+def get(
+    operator: str, name: str, key: str | None, slot: int | None, namespace: str, form: str, **target: Any
+) -> None:
+    """Show the committed value of one state under one key, or of one operator state in one slot.
 
     \b
     Examples:
       sparkstate state get job.yaml --operator rotation --state delay --key '"N14228"'
       sparkstate state get job.yaml --operator visits --state count --key '["de", 7]' -o json
+      sparkstate state get job.yaml --operator judged --state rules --slot 0
     """
+    if (key is None) == (slot is None):
+        raise click.UsageError("give either --key, for state by key, or --slot, for operator state")
     with targets.RunningJob(**target).connect() as job:
-        answer = job.key_state(operator, name, _json("--key", key), _json("--namespace", namespace))
+        if slot is not None:
+            answer = job.operator_state(operator, name, slot)
+        else:
+            answer = job.key_state(operator, name, _json("--key", key or ""), _json("--namespace", namespace))
     if form == "value":
         click.echo(json.dumps(answer.value, ensure_ascii=False))
     else:

@@ -155,6 +155,11 @@ class ControlClient:
         }
         return self._document(documents.KeyState, "GET", "/v1/state", params=query)
 
+    def operator_state(self, operator: str, state: str, slot: int) -> documents.KeyState:
+        """Committed operator state of one slot."""
+        query = {"operator": operator, "state": state, "slot": str(slot)}
+        return self._document(documents.KeyState, "GET", "/v1/state", params=query)
+
     def cancel(self) -> None:
         """Stop the job without a savepoint; returns at once."""
         self._document(documents.Accepted, "POST", "/v1/cancel")

@@ -329,12 +329,15 @@ class SavepointStatus(Document):
 
 
 class KeyState(Document):
-    """The committed value of one state under one key."""
+    """The committed value of one state under one key, or of one operator state in one slot."""
 
     operator: str
     state: str
-    kind: str = Field(description="value, list, map, reducing or aggregating.")
-    key: JsonValue
+    kind: str = Field(
+        description="value, list, map, reducing or aggregating; operator list, operator union list or broadcast."
+    )
+    key: JsonValue = None
+    slot: int | None = Field(default=None, description="Of operator state, which has no key.")
     namespace: JsonValue = None
     value: JsonValue = None
     epoch: int | None = Field(default=None, description="The last epoch contained in the value.")

@@ -96,6 +96,12 @@ class JobControl(Protocol):
         Raises :class:`UnknownState`.
         """
 
+    def operator_state(self, uid: str, state: str, slot: int) -> documents.KeyState:
+        """Committed operator state of one slot.
+
+        Raises :class:`UnknownState`.
+        """
+
     def graph(self) -> picture.JobGraph:
         """The job's operators with their figures; empty before the job has declared itself."""
 

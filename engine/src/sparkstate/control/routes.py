@@ -153,13 +153,26 @@ class JobRoutes:
         operator: Annotated[str, Query(description="The operator's uid.", max_length=512)],
         state: Annotated[str, Query(description="The name in the state's descriptor.", max_length=512)],
         key: Annotated[
-            str, Query(description='JSON: `"N123"`, `7`, or a list for several key columns.', max_length=8192)
-        ],
+            str | None,
+            Query(
+                description='JSON: `"N123"`, `7`, or a list for several key columns. Either `key` or `slot` is given.',
+                max_length=8192,
+            ),
+        ] = None,
         namespace: Annotated[
             str, Query(description="JSON; `null`: the default one.", max_length=8192)
         ] = "null",
+        slot: Annotated[
+            int | None, Query(description="The number of a slot whose operator state is asked for.", ge=0)
+        ] = None,
     ) -> documents.KeyState:
-        """The committed value under one key; `value` is null where there is none."""
+        """The committed value under one key; `value` is null where there is none. With `slot`: the committed operator
+        state of that slot."""
+        if (key is None) == (slot is None):
+            raise errors.SpecInvalid("give either key, for state by key, or slot, for operator state")
+        if slot is not None:
+            return self._job.operator_state(operator, state, slot)
+        assert key is not None
         return self._job.key_state(operator, state, _json("key", key), _json("namespace", namespace))
 
     def graph(self) -> picture.JobGraph:

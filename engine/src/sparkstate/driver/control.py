@@ -39,10 +39,13 @@ def progress_timeout_s(environment: Mapping[str, str], trigger: TriggerSettings)
 
 
 class Slots(Protocol):
-    """Reading one key's state from the slot that owns it."""
+    """Reading the state of the slots."""
 
     def read_state(self, uid: str, state: str, key: JsonValue, namespace: JsonValue) -> tuple[str, JsonValue]:
         """Kind and value of one key."""
+
+    def read_operator_state(self, uid: str, state: str, slot: int) -> tuple[str, JsonValue]:
+        """Kind and value of one slot's operator state."""
 
     def read_log(self, slot: int) -> tuple[str, ...]:
         """The last lines of the log of slot ``slot``, oldest first."""
@@ -145,6 +148,18 @@ class DriverControl:
             namespace=namespace,
             value=value,
             epoch=self._view.epoch,
+        )
+
+    def operator_state(self, uid: str, state: str, slot: int) -> documents.KeyState:
+        slots = self._slots()
+        if slots is None:
+            raise port.NotRunning(f"the job is {self._view.phase}; its state cannot be read now")
+        try:
+            kind, value = slots.read_operator_state(uid, state, slot)
+        except errors.SpecInvalid as error:
+            raise port.UnknownState(str(error)) from error
+        return documents.KeyState(
+            operator=uid, state=state, kind=kind, slot=slot, value=value, epoch=self._view.epoch
         )
 
     def graph(self) -> picture.JobGraph:

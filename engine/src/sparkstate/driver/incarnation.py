@@ -129,6 +129,10 @@ class Incarnation:
         """One key's committed state: kind and value."""
         return self._slot_pool.read_state(uid, state, key, namespace)
 
+    def read_operator_state(self, uid: str, state: str, slot: int) -> tuple[str, JsonValue]:
+        """One slot's committed operator state: kind and value."""
+        return self._slot_pool.read_operator_state(uid, state, slot)
+
     def read_log(self, slot: int) -> tuple[str, ...]:
         """The last lines of a slot's log, oldest first."""
         return self._slot_pool.read_log(slot)

@@ -135,7 +135,8 @@ def _of_source(source: graph.Source) -> str:
 
 
 def _of_operator(operator: graph.Operator) -> str:
-    return f"{type(operator.function).__name__} by {', '.join(operator.keys)}"
+    by = f" by {', '.join(operator.keys)}" if operator.keys else ""
+    return f"{type(operator.function).__name__}{by}"
 
 
 def _of_sink(sink: FileSink | graph.UserSink) -> str:

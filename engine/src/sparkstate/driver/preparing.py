@@ -60,6 +60,7 @@ def stored_job(settings: JobSettings, declared: graph.Graph) -> StoredJob:
         operators=tuple(declared.operators),
         sink_paths={n.uid: n.sink.path for n in declared.sinks if isinstance(n.sink, FileSink)},
         backend=settings.backend.type,
+        source_readers=declared.source_readers(),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from sparkstate import errors, keygroups
@@ -22,6 +23,43 @@ def require_operators(settings: JobSettings, restored: RestoredSnapshot, declare
             f"(it has {', '.join(sorted(declared.operators))}); give the operator its old uid, or set "
             "allowNonRestoredState: true to drop that state"
         )
+
+
+def require_sources(restored: RestoredSnapshot, declared: graph.Graph) -> None:
+    """Spark keeps positions by the number of the source. If an operator's input had another number, it would go on at
+    the position of another source: refuse."""
+    metadata = restored.metadata
+    if metadata is None or metadata.source_position is None or not metadata.source_position.size:
+        return  # it begins at the beginning
+    if not metadata.source_readers:
+        return  # of an older version
+    before, now = metadata.source_readers, declared.source_readers()
+    moved = [
+        f"input {number} of {uid!r} reads source {_numbers(reader, now)} and read source {_numbers(reader, before)}"
+        for reader in sorted(_all(before) & _all(now))
+        if _numbers(reader, before) != _numbers(reader, now)
+        for uid, number in [reader.rsplit("/", 1)]
+    ]
+    if moved:
+        raise errors.RestoreBlocked(
+            f"{restored.plan.url} holds positions of the job's sources by their numbers, and these have changed: "
+            f"{'; '.join(moved)}. Put the calls of keyed(…), stream(…) and broadcast(…) back into their order"
+        )
+    if len(before) != len(now):
+        new, gone = sorted(_all(now) - _all(before)), sorted(_all(before) - _all(now))
+        raise errors.RestoreBlocked(
+            f"{restored.plan.url} holds positions of {len(before)} source(s), and the job has {len(now)}: read for the "
+            f"first time by {', '.join(new) or 'no operator'}, no longer by {', '.join(gone) or 'any of those before'} "
+            "(operator/input). A job with state keeps its sources; move new ones into a job of their own"
+        )
+
+
+def _all(readers: Sequence[Sequence[str]]) -> set[str]:
+    return {reader for source in readers for reader in source}
+
+
+def _numbers(reader: str, readers: Sequence[Sequence[str]]) -> str:
+    return " and ".join(str(number) for number, source in enumerate(readers) if reader in source)
 
 
 def key_space(settings: JobSettings, restored: RestoredSnapshot) -> KeySpace:

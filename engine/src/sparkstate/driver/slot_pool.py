@@ -26,7 +26,7 @@ from sparkstate.slots.client import SlotAddress
 from sparkstate.slots.group import SlotGroup
 from sparkstate.slots.plan import SlotPlan
 from sparkstate.slots.restoring import shards_needed
-from sparkstate.spark import planning, plans, slotlaunch
+from sparkstate.spark import graph, planning, plans, slotlaunch
 
 _LOOK_S = 1.0
 _PROGRESS_LOOK_S = 0.5
@@ -195,10 +195,12 @@ class SlotPool:
     def read_state(self, uid: str, state: str, key: JsonValue, namespace: JsonValue) -> tuple[str, JsonValue]:
         """One key's committed state: its kind and its value."""
         prepared = self._parts.prepared
-        operator = prepared.declared.operators.get(uid)
-        if operator is None:
-            known = ", ".join(sorted(prepared.declared.operators))
-            raise errors.SpecInvalid(f"there is no operator {uid!r}; this job has {known}")
+        operator = self._require_operator(uid)
+        if not operator.keys:
+            raise errors.SpecInvalid(
+                f"the rows of operator {uid!r} have no keys, so it has no state by key; ask for the operator state of "
+                "a slot"
+            )
         group = plans.key_group_of(
             prepared.session,
             plans.input_type(prepared.declared, operator),
@@ -216,6 +218,25 @@ class SlotPool:
         )
         reply = self.group.ask_one(slot, request, protocol.StateValue)
         return reply.kind, json.loads(reply.value)
+
+    def read_operator_state(self, uid: str, state: str, slot: int) -> tuple[str, JsonValue]:
+        """One slot's committed operator state: its kind and its value."""
+        self._require_operator(uid)
+        if not 0 <= slot < len(self.group):
+            raise errors.SpecInvalid(
+                f"there is no slot {slot}; this job has the slots 0 to {len(self.group) - 1}"
+            )
+        request = protocol.ReadOperatorState(operator=uid, state=state)
+        reply = self.group.ask_one(slot, request, protocol.StateValue)
+        return reply.kind, json.loads(reply.value)
+
+    def _require_operator(self, uid: str) -> graph.Operator:
+        declared = self._parts.prepared.declared
+        operator = declared.operators.get(uid)
+        if operator is None:
+            known = ", ".join(sorted(declared.operators))
+            raise errors.SpecInvalid(f"there is no operator {uid!r}; this job has {known}")
+        return operator
 
     def read_log(self, slot: int) -> tuple[str, ...]:
         """The last lines of a slot's log, oldest first."""

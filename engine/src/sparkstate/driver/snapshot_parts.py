@@ -48,6 +48,8 @@ class StoredJob:
     """The folder of each exact sink, by the sink's uid."""
     backend: str
     """``hashmap`` or ``rocksdb``; the job's code may have chosen it."""
+    source_readers: tuple[tuple[str, ...], ...] = ()
+    """As in ``CheckpointMetadata``."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,7 @@ def metadata_of(
         watermark=parts.watermarks.current,
         source_watermarks={str(i): v for i, v in parts.watermarks.stored_largest().items()},
         source_parts={str(i): v for i, v in parts.watermarks.stored_parts().items()},
+        source_readers=job.source_readers,
         late_at_watermark=True,
         timestamp_ms=parts.trigger_ms,
         duration_ms=now_ms() - parts.trigger_ms,

@@ -94,6 +94,10 @@ class IntervalJoin(KeyedCoProcessFunction):
     def author_object(self) -> object:
         return self._given
 
+    @property
+    def needs_event_time(self) -> bool:
+        return True
+
     def open(self, ctx: RuntimeContext) -> None:
         self._given.open(ctx)
         self._buffers: list[MapState[int, Any]] = [

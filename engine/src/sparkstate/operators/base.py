@@ -19,7 +19,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 import pyarrow as pa
 
 from sparkstate.backends.base import ShardStore, TableChanges, TimerTable
-from sparkstate.checkpoint.operator_parts import StoredState
+from sparkstate.checkpoint.operator_parts import Mode, StoredState
 from sparkstate.functions import TimeDomain
 from sparkstate.operators.user_metrics import UserMetrics
 from sparkstate.serde.evolution import StateTypes
@@ -199,6 +199,9 @@ class Operator(Protocol[E]):
 
     def read_operator_state(self, state: str) -> list[Any] | dict[Any, Any]:
         """The committed operator state of that name in this slot."""
+
+    def show_operator_state(self, state: str) -> tuple[Mode, Any]:
+        """How it is dealt out, and the same as JSON can carry it. Runs no code that was stored."""
 
     # --- by hand, for tests of a function
 

@@ -11,7 +11,11 @@ from sparkstate.backends.base import ShardStore
 from sparkstate.batches.functions import KeyedBatchFunction
 from sparkstate.checkpointed import CheckpointedFunction
 from sparkstate.clock import Clock
-from sparkstate.connected_functions import KeyedBroadcastProcessFunction, KeyedCoProcessFunction
+from sparkstate.connected_functions import (
+    BroadcastProcessFunction,
+    KeyedBroadcastProcessFunction,
+    KeyedCoProcessFunction,
+)
 from sparkstate.functions import KeyedFunction, KeyedProcessFunction
 from sparkstate.keygroups import KeySpace
 from sparkstate.operators import base
@@ -26,15 +30,18 @@ from sparkstate.operators.spec import (
     OperatorSpec,
     Restored,
     TwoInputSpec,
+    UnkeyedBroadcastSpec,
 )
 from sparkstate.operators.two_inputs.broadcast_operator import BroadcastOperator
 from sparkstate.operators.two_inputs.two_input_operator import TwoInputOperator
+from sparkstate.operators.two_inputs.unkeyed_broadcast_operator import UnkeyedBroadcastOperator
 
 KINDS: Final[dict[type[Any], Callable[..., base.Operator[Any]]]] = {
     OperatorSpec: KeyedOperator,
     BatchOperatorSpec: KeyedBatchOperator,
     TwoInputSpec: TwoInputOperator,
     BroadcastSpec: BroadcastOperator,
+    UnkeyedBroadcastSpec: UnkeyedBroadcastOperator,
 }
 """By the class of the spec. Each is called with what ``make`` is given."""
 
@@ -43,6 +50,7 @@ SPECS: Final[dict[type[KeyedFunction], Callable[..., KeyedSpec]]] = {
     KeyedBatchFunction: BatchOperatorSpec,
     KeyedCoProcessFunction: TwoInputSpec,
     KeyedBroadcastProcessFunction: BroadcastSpec,
+    BroadcastProcessFunction: UnkeyedBroadcastSpec,
 }
 """By the class of the function that a job's author extends."""
 

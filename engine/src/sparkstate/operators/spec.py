@@ -11,7 +11,11 @@ import pyarrow as pa
 from sparkstate.batches.functions import KeyedBatchFunction
 from sparkstate.checkpoint.operator_parts import StoredState
 from sparkstate.checkpointed import CheckpointedFunction
-from sparkstate.connected_functions import KeyedBroadcastProcessFunction, KeyedCoProcessFunction
+from sparkstate.connected_functions import (
+    BroadcastProcessFunction,
+    KeyedBroadcastProcessFunction,
+    KeyedCoProcessFunction,
+)
 from sparkstate.functions import MIN_WATERMARK, KeyedFunction, KeyedProcessFunction
 from sparkstate.serde.typeinfo import TypeInformation
 from sparkstate.state.descriptors import MapStateDescriptor
@@ -118,6 +122,14 @@ class BroadcastSpec(PairedSpec):
     function: KeyedBroadcastProcessFunction
     states: tuple[MapStateDescriptor, ...]
     """The broadcast states."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnkeyedBroadcastSpec(BroadcastSpec):
+    """The same where the rows of the first input have no keys: they have a key group of any slot, by which they find
+    their way. ``key_columns`` is empty, and nothing is stored by ``key_type``."""
+
+    function: BroadcastProcessFunction  # type: ignore[assignment]  # it has no on_timer, and nothing calls it
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -123,5 +123,7 @@ def _told(runtime: SlotRuntime, request: protocol.Request) -> protocol.Reply:
             return runtime.restored_so_far()
         case protocol.ReadState():
             return runtime.read_state(request)
+        case protocol.ReadOperatorState():
+            return runtime.read_operator_state(request)
         case _:
             raise errors.SlotLost(f"a slot does not answer {type(request).__name__}")

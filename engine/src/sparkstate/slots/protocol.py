@@ -158,6 +158,13 @@ class ReadState(Message, frozen=True, kw_only=True, tag=True):
     namespace: str | None = None
 
 
+class ReadOperatorState(Message, frozen=True, kw_only=True, tag=True):
+    """Ask for the committed operator state of a slot."""
+
+    operator: str
+    state: str
+
+
 class Quiesce(Message, frozen=True, kw_only=True, tag=True):
     """Only a last snapshot comes: begin no work that later epochs would gain by."""
 
@@ -311,6 +318,7 @@ Request: TypeAlias = (
     | ReadLog
     | RestorePoll
     | ReadState
+    | ReadOperatorState
     | Quiesce
     | Stop
 )

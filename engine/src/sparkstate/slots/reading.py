@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from sparkstate import errors
-from sparkstate.slots import protocol
+from sparkstate.slots import protocol, restoring
 from sparkstate.slots.commit_gate import CommitGate
 from sparkstate.slots.slot_state import SlotState
 
@@ -30,3 +30,16 @@ def read_state(state: SlotState, gate: CommitGate, request: protocol.ReadState) 
         except errors.StateError as error:
             raise errors.SpecInvalid(str(error)) from error
     return protocol.StateValue(kind=kinds.get(request.state, "value"), value=json.dumps(value))
+
+
+def read_operator_state(
+    state: SlotState, gate: CommitGate, request: protocol.ReadOperatorState
+) -> protocol.StateValue:
+    """The slot's committed operator state of that name, as JSON. Waits for a commit that is at work."""
+    operator = state.operator(request.operator)
+    with gate.held():
+        try:
+            mode, value = operator.show_operator_state(request.state)
+        except errors.StateError as error:
+            raise errors.SpecInvalid(str(error)) from error
+    return protocol.StateValue(kind=restoring.KINDS[mode], value=json.dumps(value))

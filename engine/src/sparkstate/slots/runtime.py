@@ -148,6 +148,10 @@ class SlotRuntime:
         """One key's committed value, as JSON."""
         return reading.read_state(self._state, self._gate, request)
 
+    def read_operator_state(self, request: protocol.ReadOperatorState) -> protocol.StateValue:
+        """The committed operator state of that name, as JSON."""
+        return reading.read_operator_state(self._state, self._gate, request)
+
     # -- details ------------------------------------------------------------------------------------------------
 
     def _check_incarnation(self, incarnation: int) -> None:

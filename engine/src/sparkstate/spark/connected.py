@@ -7,7 +7,11 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from sparkstate import errors
-from sparkstate.connected_functions import KeyedBroadcastProcessFunction, KeyedCoProcessFunction
+from sparkstate.connected_functions import (
+    BroadcastProcessFunction,
+    KeyedBroadcastProcessFunction,
+    KeyedCoProcessFunction,
+)
 from sparkstate.functions import KeyedFunction, OutputTag
 from sparkstate.spark import checks, graph, plans
 from sparkstate.state.descriptors import MapStateDescriptor
@@ -123,10 +127,10 @@ class BroadcastStream:
 
 @dataclass(frozen=True)
 class BroadcastConnectedStreams(Generic[P]):
-    """A keyed stream and a broadcast one; ``process`` puts an operator on them."""
+    """A stream, with keys or without, and a broadcast one; ``process`` puts an operator on them."""
 
     _graph: graph.Graph
-    _keyed: graph.Input
+    _first: graph.Input
     _broadcast: BroadcastStream
     _processed: Callable[[graph.Graph, str, str | None], P]
     """Makes the operator's output."""
@@ -140,26 +144,28 @@ class BroadcastConnectedStreams(Generic[P]):
         late_output: OutputTag | None = None,
         sort_by_event_time: bool = False,
     ) -> P:
-        """Run ``function``, a ``KeyedBroadcastProcessFunction``.
+        """Run ``function``. It is a ``KeyedBroadcastProcessFunction``; if the stream has no keys, it is a
+        ``BroadcastProcessFunction``, which has neither keyed state nor timers.
 
         Within an epoch the broadcast rows come first, in every slot in the same order: those of one partition of the
-        source as they were written, partition by partition. The keyed rows follow as they came, or in order of event
-        time. Late keyed rows go to ``late_output`` if there is one, else to the function. Late broadcast rows are
+        source as they were written, partition by partition. The other rows follow as they came, or in order of event
+        time. Those that are late go to ``late_output`` if there is one, else to the function. Late broadcast rows are
         applied like others.
         """
+        kind = KeyedBroadcastProcessFunction if self._first.keys else BroadcastProcessFunction
         checks.check_uid(uid)
-        checks.check_function(function, uid, KeyedBroadcastProcessFunction.inputs)
-        if sort_by_event_time and not self._keyed.has_event_time:
+        checks.check_function(function, uid, kind.inputs)
+        if sort_by_event_time and not self._first.has_event_time:
             raise errors.SpecInvalid(f"process(sort_by_event_time=True) of {uid!r} needs an event time")
         plans.schema_of(output_schema, f"process(output_schema=…) of {uid!r}")
         self._graph.add(
             graph.Operator(
                 uid=uid,
                 function=function,
-                keys=self._keyed.keys,
-                upstream=self._keyed.upstream,
-                source=self._keyed.source,
-                event_time=self._keyed.event_time,
+                keys=self._first.keys,
+                upstream=self._first.upstream,
+                source=self._first.source,
+                event_time=self._first.event_time,
                 output_schema=output_schema,
                 late_tag=late_output,
                 sort_by_event_time=sort_by_event_time,
@@ -168,6 +174,24 @@ class BroadcastConnectedStreams(Generic[P]):
             )
         )
         return self._processed(self._graph, uid, None)
+
+
+@dataclass(frozen=True)
+class UnkeyedStream(Generic[P]):
+    """A stream without keys; ``connect`` gives it a broadcast one."""
+
+    _graph: graph.Graph
+    _input: graph.Input
+    _processed: Callable[[graph.Graph, str, str | None], P]
+    """Makes the operator's output."""
+
+    def connect(self, other: BroadcastStream) -> BroadcastConnectedStreams[P]:
+        """This stream and a broadcast one as the two inputs of one operator."""
+        if not isinstance(other, BroadcastStream):
+            raise errors.SpecInvalid(
+                f"connect({other!r}) of a stream without keys: pass broadcast(…), or key both streams"
+            )
+        return BroadcastConnectedStreams(self._graph, self._input, other, self._processed)
 
 
 def check_states(states: Sequence[object]) -> None:

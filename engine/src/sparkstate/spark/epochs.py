@@ -321,7 +321,7 @@ class EpochRunner:
     def _result(self, fed: FedEpoch, results: Sequence[OperatorResult], waited: float) -> EpochResult:
         return EpochResult(
             fed.epoch,
-            sum(slot.rows for rows in fed.rows.values() for slot in rows.slots.values()),
+            sum(self._rows_of_job(fed, each) for each in results),
             sum(each.late_rows for each in results),
             sum(each.timers_fired for each in results),
             sum(each.dropped_rows for each in results),
@@ -333,6 +333,13 @@ class EpochRunner:
             None if fed.nothing else self._held_bytes,  # a checkpoint may have subtracted the last figure
             tuple(results),
         )
+
+    def _rows_of_job(self, fed: FedEpoch, result: OperatorResult) -> int:
+        rows = fed.rows.get(result.uid)
+        if rows is None:
+            return 0
+        inputs = self._feedings[result.uid].operator.inputs
+        return feeding.rows_of_job(inputs, rows, result.rows_in, len(self._group))
 
     def _enter(self, phase: phases.ProcessPhase, epoch: int) -> None:
         self._phases.enter(phase, epoch=epoch, incarnation=self._group.incarnation)

@@ -236,6 +236,15 @@ def _both(one: FedRows, other: FedRows) -> FedRows:
     return FedRows(slots, one.largest, one.attempt)
 
 
+def rows_of_job(inputs: Sequence[graph.Input], fed: FedRows, rows_in: int, slots: int) -> int:
+    """How many rows of the job's inputs an operator was brought: a row that every slot got is one. ``rows_in`` is what
+    its slots counted, rows of other operators' outputs as well."""
+    brought = sum(slot.rows for slot in fed.slots.values())
+    if not any(each.is_broadcast and each.upstream is None for each in inputs):
+        return brought
+    return rows_in if all(each.upstream is None for each in inputs) else brought // slots
+
+
 def largest_of(fed: Iterable[FedRows]) -> dict[tuple[int, str], int]:
     """The largest event times that several operators' rows told."""
     largest: dict[tuple[int, str], int] = {}

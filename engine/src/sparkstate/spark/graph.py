@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -46,15 +47,15 @@ class Source:
 
 @dataclass(frozen=True, kw_only=True)
 class Input:
-    """A keyed stream that an operator reads. ``upstream`` is (uid, tag) of an operator's output, or None for an input
-    of the job, whose number is ``source``."""
+    """A stream that an operator reads; without keys, its rows go to the slots in turn. ``upstream`` is (uid, tag) of an
+    operator's output, or None for an input of the job, whose number is ``source``."""
 
     keys: tuple[str, ...]
     upstream: tuple[str, str | None] | None
     event_time: str | None
     source: int = 0
     is_broadcast: bool = False
-    """Whether each row goes to every slot. It has no keys then."""
+    """Whether each row goes to every slot instead. It has no keys either."""
 
     @property
     def has_event_time(self) -> bool:
@@ -147,6 +148,18 @@ class Graph:
         """The DataFrames of one of the job's inputs, with their numbers among all of the job's."""
         return [(at, source) for at, source in enumerate(self.sources) if source.of_input == number]
 
+    def source_readers(self) -> tuple[tuple[str, ...], ...]:
+        """By source, the inputs of operators that read it: ``uid/input``."""
+        return tuple(
+            tuple(
+                f"{operator.uid}/{number}"
+                for operator in self.operators.values()
+                for number, each in enumerate(operator.inputs)
+                if each.upstream is None and each.source == source.of_input
+            )
+            for source in self.sources
+        )
+
     def keep_one_watermark(self) -> list[str]:
         """For state that was stored with one watermark a source: parts that the job does not name are not taken. With
         them a quiet partition would hold a watermark that it never held. Returns what a reader should know."""
@@ -175,7 +188,30 @@ class Graph:
         if operator.uid in self.operators:
             raise errors.SpecInvalid(f"two operators have the uid {operator.uid!r}; give each its own")
         _check_tags(operator)
+        self._check_last_rows(operator)
         self.operators[operator.uid] = operator
+
+    def _check_last_rows(self, operator: Operator) -> None:
+        """Rows of ``finish`` have no event time, as in Flink: a function that needs one would fail at the very end."""
+        if not operator.function.needs_event_time:
+            return
+        for each in operator.inputs:
+            finishing = self._with_last_rows(each)
+            if finishing is not None:
+                raise errors.SpecInvalid(
+                    f"operator {operator.uid!r} needs the event time of each row, and the rows that finish() of "
+                    f"{finishing!r} yields have none, so the job would fail at the end of its input; let {finishing!r} "
+                    f"put out a column of event time, and name it: keyed(…, event_time=…) before {operator.uid!r}"
+                )
+
+    def _with_last_rows(self, stream: Input) -> str | None:
+        """The operator above, perhaps above others, whose rows of ``finish`` come by this way without event time."""
+        if stream.event_time is not None or stream.upstream is None or stream.upstream[1] is not None:
+            return None
+        above = self.operators[stream.upstream[0]]
+        if inspect.isgeneratorfunction(above.function.finish):
+            return above.uid
+        return next(filter(None, map(self._with_last_rows, above.inputs)), None)
 
     def add_sink(self, operator: str, tag: str | None, sink: FileSink | UserSink) -> None:
         """Declare a sink; its uid is derived, so that a restarted job finds its committables."""

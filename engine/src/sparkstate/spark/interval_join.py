@@ -25,11 +25,11 @@ class IntervalJoinedStreams(Generic[P]):
     _left: T.StructType
     _right: T.StructType
 
-    def between(self, lower: str | int, upper: str | int) -> BoundedJoin[P]:
+    def between(self, lower: durations.Duration, upper: durations.Duration) -> BoundedJoin[P]:
         """Join a left row at time *t* with right rows from *t + lower* to *t + upper*, both included. A bound is a
-        duration such as ``"-5 minutes"``, or a number of milliseconds."""
-        least = durations.signed_ms(lower, "between(lower)")
-        most = durations.signed_ms(upper, "between(upper)")
+        duration: ``Time.minutes(-5)``, ``"-5 minutes"``, a ``timedelta``, or milliseconds."""
+        least = durations.milliseconds(lower, "between(lower)")
+        most = durations.milliseconds(upper, "between(upper)")
         if least > most:
             raise errors.SpecInvalid(
                 f"interval_join(…).between({lower!r}, {upper!r}): the lower bound lies above the upper one; swap them"

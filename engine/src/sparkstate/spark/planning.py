@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +10,7 @@ from sparkstate import columns
 from sparkstate.functions import OutputTag
 from sparkstate.operators import kinds
 from sparkstate.operators.spec import KeyedSpec
+from sparkstate.serde.typeinfo import TypeInformation
 from sparkstate.serde.types import Types
 from sparkstate.sinks.file_sink import FileSink
 from sparkstate.slots.plan import SinkPlan
@@ -34,7 +36,7 @@ def _spec(declared: graph.Graph, operator: graph.Operator) -> KeyedSpec:
             *(name for name, _ in operator.computed),
         ),
         key_columns=shipping.key_columns(operator, struct),
-        key_type=key_types[0] if len(key_types) == 1 else Types.TUPLE(key_types),
+        key_type=_key_type(key_types),
         event_time_column=columns.TIMESTAMP if has_time else None,
         output_schema=plans.arrow_schema(plans.output_type(declared, operator.uid, None)),
         side_schemas={
@@ -47,6 +49,12 @@ def _spec(declared: graph.Graph, operator: graph.Operator) -> KeyedSpec:
         emit_timestamps=declared.feeds_an_operator(operator.uid),
         **_second(declared, operator),
     )
+
+
+def _key_type(of_columns: Sequence[TypeInformation]) -> TypeInformation:
+    if not of_columns:
+        return Types.LONG()  # of no column: rows without keys have no state by key, and any type does
+    return of_columns[0] if len(of_columns) == 1 else Types.TUPLE(list(of_columns))
 
 
 def _second(declared: graph.Graph, operator: graph.Operator) -> dict[str, Any]:

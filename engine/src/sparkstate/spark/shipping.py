@@ -69,7 +69,7 @@ class Shipping:
         max_parallelism: int,
         groups_of_slots: Sequence[int],
     ) -> None:
-        """``groups_of_slots`` has one key group of each slot, by which broadcast rows find their way."""
+        """``groups_of_slots`` has one key group of each slot, by which rows without keys find their way."""
         self._declared = declared
         self._is_broadcast = any(each.is_broadcast for each in operator.inputs)
         self._inputs = operator.inputs
@@ -197,6 +197,8 @@ class _Side:
         if self.input.is_broadcast:
             keys = [F.lit(None).cast(kind) for kind in self.key_types]
             group = F.array(*[F.lit(number) for number in self.groups_of_slots])
+        elif not self.input.keys:
+            keys, group = [], self._group_in_turn()
         else:
             keys = [
                 plans.canonical_key(name, self.struct[name].dataType, column(name))
@@ -211,6 +213,14 @@ class _Side:
             is_output = self.input.upstream is not None
             found[columns.SOURCE] = F.lit(None).cast("int") if is_output else F.col(columns.SOURCE)
         return found
+
+    def _group_in_turn(self) -> Column:
+        """A key group of each slot in turn, by the row's place in its partition. Each partition begins with another
+        slot, or the first slot would get the rows of all partitions that have only one."""
+        # A row's number is its place, and its partition in the bits above, which 2**33 % slots would not spread.
+        place = F.monotonically_increasing_id().bitwiseAND(F.lit((1 << 33) - 1)) + F.spark_partition_id()
+        groups = F.array(*[F.lit(number) for number in self.groups_of_slots])
+        return F.element_at(groups, (F.pmod(place, F.lit(len(self.groups_of_slots))) + 1).cast("int"))
 
     def _time(self, column: Callable[[str], Column]) -> Column:
         name = self.input.event_time

@@ -15,6 +15,7 @@ from sparkstate.spark.connected import (
     BroadcastConnectedStreams,
     BroadcastStream,
     ConnectedStreams,
+    UnkeyedStream,
     check_keys,
     check_states,
 )
@@ -36,8 +37,8 @@ def keyed(
     keys: str | Sequence[str],
     *,
     event_time: str | None = None,
-    delay: str | int | None = None,
-    idle_timeout: str | int | None = None,
+    delay: durations.Duration | None = None,
+    idle_timeout: durations.Duration | None = None,
     watermark_partition: str | Sequence[str] | None = None,
 ) -> KeyedStream:
     """Partition a streaming DataFrame by key columns.
@@ -45,7 +46,8 @@ def keyed(
     ``df`` is one streaming DataFrame or a list of them with the same columns (each then has a watermark of its own, and
     the least of them holds). ``keys`` are column names. Event time comes from ``df.withWatermark(column, delay)``, or
     from ``event_time`` and ``delay`` here (default ``0 seconds``); ``idle_timeout`` lets a source without new rows for
-    that long stop holding back the watermark (default: never).
+    that long stop holding back the watermark (default: never). Lengths of time are ``Time.minutes(5)``, ``"5 min"``, a
+    ``timedelta``, or milliseconds.
 
     ``watermark_partition`` names the columns that tell the parts of a source apart which are read at a pace of their
     own; for Kafka ``["topic", "partition"]``, kept in the DataFrame. Each part has a watermark then, and the least of
@@ -61,16 +63,32 @@ def keyed(
     return KeyedStream(declared, None, names, source.event_time, number)
 
 
+def stream(
+    df: DataFrame | Sequence[DataFrame],
+    *,
+    event_time: str | None = None,
+    delay: durations.Duration | None = None,
+    idle_timeout: durations.Duration | None = None,
+    watermark_partition: str | Sequence[str] | None = None,
+) -> UnkeyedStream[ProcessedStream]:
+    """A streaming DataFrame without keys, for ``connect(broadcast(…))``: its rows go to the slots in turn. The
+    arguments are those of ``keyed``."""
+    declared, number = _declare_input("stream", df, event_time, delay, idle_timeout, watermark_partition)
+    time = declared.sources_of(number)[0][1].event_time
+    made = graph.Input(keys=(), upstream=None, event_time=time, source=number)
+    return UnkeyedStream(declared, made, ProcessedStream)
+
+
 def broadcast(
     df: DataFrame | Sequence[DataFrame],
     *states: MapStateDescriptor,
     event_time: str | None = None,
-    delay: str | int | None = None,
-    idle_timeout: str | int | None = None,
+    delay: durations.Duration | None = None,
+    idle_timeout: durations.Duration | None = None,
     watermark_partition: str | Sequence[str] | None = None,
 ) -> BroadcastStream:
-    """A stream whose rows every slot sees, for ``keyed(…).connect(…)``. ``states`` describe the broadcast state that
-    the rows build. The other arguments are those of ``keyed``."""
+    """A stream whose rows every slot sees, for ``keyed(…).connect(…)`` or ``stream(…).connect(…)``. ``states`` describe
+    the broadcast state that the rows build. The other arguments are those of ``keyed``."""
     check_states(states)
     declared, number = _declare_input("broadcast", df, event_time, delay, idle_timeout, watermark_partition)
     time = declared.sources_of(number)[0][1].event_time
@@ -79,11 +97,11 @@ def broadcast(
 
 
 def _declare_input(
-    call: Literal["keyed", "broadcast"],
+    call: Literal["keyed", "stream", "broadcast"],
     df: DataFrame | Sequence[DataFrame],
     event_time: str | None,
-    delay: str | int | None,
-    idle_timeout: str | int | None,
+    delay: durations.Duration | None,
+    idle_timeout: durations.Duration | None,
     watermark_partition: str | Sequence[str] | None,
 ) -> tuple[graph.Graph, int]:
     """Declare an input of the job; its number. Errors name the ``call``."""
@@ -91,7 +109,9 @@ def _declare_input(
     frames: list[DataFrame] = list(df) if isinstance(df, (list, tuple)) else [df]
     if not frames:
         raise errors.SpecInvalid(f"sparkstate.{call} got an empty list of DataFrames")
-    idle = None if idle_timeout is None else durations.duration_ms(idle_timeout, f"{call}(idle_timeout=…)")
+    idle = (
+        None if idle_timeout is None else durations.not_negative_ms(idle_timeout, f"{call}(idle_timeout=…)")
+    )
     sources = []
     for frame in frames:
         plans.check_source(frame, call)
@@ -125,13 +145,13 @@ def set_state_backend(backend: StateBackend | str) -> None:
 
 
 def _event_time(
-    call: str, frame: DataFrame, column: str | None, delay: str | int | None
+    call: str, frame: DataFrame, column: str | None, delay: durations.Duration | None
 ) -> tuple[str | None, int]:
     if column is not None:
         if column not in frame.columns:
             raise errors.SpecInvalid(f"{call}(event_time={column!r}): the DataFrame has {frame.columns}")
         plans.check_event_time(frame, column)
-        return column, durations.duration_ms(delay if delay is not None else 0, f"{call}(delay=…)")
+        return column, durations.not_negative_ms(delay if delay is not None else 0, f"{call}(delay=…)")
     if delay is not None:
         raise errors.SpecInvalid(f"{call}(delay={delay!r}) needs event_time= as well")
     return plans.watermark_of(frame)
@@ -336,6 +356,11 @@ class ProcessedStream:
         if event_time is not None and event_time not in schema.names:
             raise errors.SpecInvalid(f"keyed(event_time={event_time!r}): the output has {schema.names}")
         return KeyedStream(self._graph, (self._uid, self._tag), names, event_time)
+
+    def connect(self, other: BroadcastStream) -> BroadcastConnectedStreams[ProcessedStream]:
+        """The output, without keys, and a broadcast stream as the two inputs of one operator of the same epoch."""
+        made = graph.Input(keys=(), upstream=(self._uid, self._tag), event_time=None)
+        return UnkeyedStream(self._graph, made, ProcessedStream).connect(other)
 
     def broadcast(self, *states: MapStateDescriptor, event_time: str | None = None) -> BroadcastStream:
         """Let every slot see the output, for ``keyed(…).connect(…)`` in the same epoch. ``states`` describe the

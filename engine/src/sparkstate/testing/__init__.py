@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from sparkstate.conformance import check_shard_store
 from sparkstate.testing.backend_conformance import BackendConformance
-from sparkstate.testing.broadcast_harness import KeyedBroadcastHarness
+from sparkstate.testing.broadcast_harness import BroadcastHarness, KeyedBroadcastHarness
 from sparkstate.testing.harness import HarnessSnapshot, KeyedProcessHarness
 from sparkstate.testing.manual_clock import ManualClock
 from sparkstate.testing.two_input_harness import KeyedCoProcessHarness
 
 __all__ = [
     "BackendConformance",
+    "BroadcastHarness",
     "HarnessSnapshot",
     "KeyedBroadcastHarness",
     "KeyedCoProcessHarness",

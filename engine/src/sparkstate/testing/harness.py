@@ -140,7 +140,7 @@ class KeyedProcessHarness:
         for element, timestamp in elements:
             row = Row.of(**element) if isinstance(element, dict) else element
             key = self._normal_key(self._key(row))
-            subtask = self.subtask_of(key)
+            subtask = self._subtask_for(key)
             if not judged and timestamp is not None and MIN_WATERMARK < self._watermark >= timestamp:
                 overlays[subtask].late_rows += 1
                 if self._spec.late_tag is not None:
@@ -233,6 +233,10 @@ class KeyedProcessHarness:
     def subtask_of(self, key: Any) -> int:
         """The subtask that has this key."""
         return self._subtasks.number_of(self.key_group(self._normal_key(key)))
+
+    def _subtask_for(self, key: Any) -> int:
+        """The subtask that a row with this key goes to."""
+        return self.subtask_of(key)
 
     # --- life
 

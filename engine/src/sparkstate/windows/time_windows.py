@@ -17,8 +17,9 @@ from sparkstate.windows.window import GLOBAL, GlobalWindow, TimeWindow, time_win
 def refuse_missing_time(assigner: WindowAssigner) -> NoReturn:
     """For a row without event time where windows need one."""
     raise errors.StateError(
-        f"a row without event time has no place in {assigner!r}: its event-time column is null; fill it, filter such "
-        "rows out before keyed(), or use windows of processing time"
+        f"a row without event time has no place in {assigner!r}: its event-time column is null, or finish() of "
+        "an operator yielded it; fill the column, filter such rows out before keyed(), or use windows of processing "
+        "time"
     )
 
 

@@ -69,6 +69,10 @@ class WindowOperator(KeyedProcessFunction):
     def author_object(self) -> object:
         return self if self._function is None else self._function
 
+    @property
+    def needs_event_time(self) -> bool:
+        return self._in_event_time
+
     def open(self, ctx: RuntimeContext) -> None:
         self._emission = emission.opened(self._function, ctx, self._merges())
         self._contents = self._open_contents(ctx)

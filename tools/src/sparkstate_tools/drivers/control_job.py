@@ -31,7 +31,7 @@ class InMemoryJob:
         self.drawn = picture.JobGraph()
         self.points: dict[str, tuple[float | None, ...]] = {}
         self.logs: dict[str, tuple[str, ...]] = {"driver": ()}
-        self.values: dict[tuple[str, str, str], JsonValue] = {}
+        self.values: dict[tuple[str, str, str | int], JsonValue] = {}
         self.live = True
         self.ready = True
         self.cancelled = False
@@ -101,6 +101,12 @@ class InMemoryJob:
             value=value,
             epoch=self.current.epoch,
         )
+
+    def operator_state(self, uid: str, state: str, slot: int) -> documents.KeyState:
+        value = self.values.get((uid, state, slot))
+        if value is None:
+            raise port.UnknownState(f"operator {uid!r} has no operator state {state!r}")
+        return documents.KeyState(operator=uid, state=state, kind="broadcast", slot=slot, value=value)
 
     def graph(self) -> picture.JobGraph:
         return self.drawn

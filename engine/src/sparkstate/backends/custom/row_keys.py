@@ -14,6 +14,7 @@ one run. That is an arrangement of this version: rows live as long as their slot
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 from sparkstate.backends.base import CanonicalRow, Cell, StateKind, TableSpec, Timer
 from sparkstate.backends.canonical import TableCodec
@@ -52,6 +53,16 @@ class RowKeys:
         """The key of a timer."""
         row = self._codec.timer_row(self.number, timer)
         return self.of_canonical(row)
+
+    def key_of(self, row: bytes) -> tuple[int, Any, bool]:
+        """Key group and key of a row, and whether the namespace is the default one."""
+        at = len(self.first)
+        key, end = self._key.decode(row, at + composite.KEY_GROUP_BYTES)
+        return composite.decode_key_group(row[at:]), key, row.startswith(composite.DEFAULT_NAMESPACE, end)
+
+    def behind_key(self, row: bytes) -> bytes:
+        """Behind all rows of the same key."""
+        return after(row[: self._key.decode(row, len(self.first) + composite.KEY_GROUP_BYTES)[1]])
 
     def until(self, timestamp: int) -> bytes:
         """Behind all timers with at most this timestamp."""

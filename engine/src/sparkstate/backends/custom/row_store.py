@@ -65,7 +65,7 @@ class RowStore:
             verdict = canonical.check_same_table(found.spec, spec)
             if verdict.before != verdict.now:
                 self._migrate(found, verdict)
-                found = row_tables.make_table(spec, found.keys.number, self.rows, self._positions)
+                found = row_tables.make_table(spec, found.row_keys.number, self.rows, self._positions)
                 self._tables[spec.uid, spec.name] = found
             found.spec = spec  # so that the next look is by identity
         return found
@@ -73,8 +73,8 @@ class RowStore:
     def _migrate(self, table: Any, verdict: Verdict) -> None:
         """Write every value of a table in its new type, some at a time. No scan goes on beside a write."""
         migrate = Migration(table.spec.value_type, () if verdict.plan is None else (verdict.plan,))
-        start = table.keys.first
-        while rows := list(itertools.islice(self.rows.scan(start, table.keys.end), _BATCH_ROWS)):
+        start = table.row_keys.first
+        while rows := list(itertools.islice(self.rows.scan(start, table.row_keys.end), _BATCH_ROWS)):
             self._write({key: migrate(value) for key, value in rows})
             start = rows[-1][0] + b"\0"
 
@@ -93,7 +93,7 @@ class RowStore:
             self._written_since += len(written)
 
     def prepare_snapshot(self, checkpoint_id: int, directory: Path, canonical: bool) -> ShardSnapshot:
-        keys = [table.keys for table in self._tables.values()]
+        keys = [table.row_keys for table in self._tables.values()]
         return RowSnapshot(self.rows.view(), self.tables(), keys, directory)
 
     def restore(self, files: Mapping[str, Path], fmt: str) -> None:
@@ -113,7 +113,7 @@ class RowStore:
             of_lists = table.spec.kind is StateKind.LIST
             for row in block.rows:
                 found = CanonicalRow(block.table, *row)
-                written[table.keys.of_canonical(found)] = found.value
+                written[table.row_keys.of_canonical(found)] = found.value
                 if of_lists:
                     taken = composite.decode_long(found.sub) + 1
                     self._positions.following = max(self._positions.following, taken)
@@ -136,7 +136,7 @@ class RowStore:
 
     def _count(self, table: Any) -> TableStats:
         rows = size = 0
-        for key, value in self.rows.scan(table.keys.first, table.keys.end):
+        for key, value in self.rows.scan(table.row_keys.first, table.row_keys.end):
             rows += 1
             size += len(key) + len(value)
         return TableStats(table.spec, rows, size)

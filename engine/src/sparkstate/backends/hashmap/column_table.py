@@ -21,6 +21,7 @@ from sparkstate.backends.canonical import RowBlock, TableCodec
 from sparkstate.backends.hashmap.key_groups import KeyGroupsOfKeys
 from sparkstate.backends.hashmap.layered_columns import ColumnView, LayeredColumns
 from sparkstate.backends.hashmap.tables import HashMapValueTable
+from sparkstate.backends.keyed_table import KeyParts
 from sparkstate.backends.layered_dict import View
 from sparkstate.backends.long_index import Longs, PairIndex
 from sparkstate.backends.value_columns import Flags, KeyGroups, ValueColumns, Values
@@ -145,6 +146,11 @@ class HashMapColumnTable:
     def live_keys(self) -> Iterator[Any]:
         """The keys whose key groups are not in the columns."""
         return self._others.live_keys()
+
+    def keys(self, at_once: int) -> KeyParts:
+        """As the contract says."""
+        yield from self._columns.keys(at_once)
+        yield from self._others.keys(at_once)
 
     def rows(self) -> int:
         return self._columns.estimated_len() + self._pairs.estimated_len() + self._others.rows()

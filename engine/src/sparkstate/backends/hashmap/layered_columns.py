@@ -97,6 +97,10 @@ class _Layer:
         places = np.flatnonzero(flags & (of_all >= groups[0]) & (of_all < groups[1]))
         return self.index.keys[places], of_all[places], self._values[places]
 
+    def keys_at(self, places: Any) -> tuple[list[int], list[Any]]:
+        """Key groups and keys of these entries."""
+        return self._groups[places].tolist(), self.index.keys[places].tolist()
+
     def entries(self) -> ValueColumns:
         """All entries and marks, by place."""
         count = self.index.count
@@ -209,6 +213,14 @@ class LayeredColumns(copy_on_write.CopyOnWrite[_Layer, ColumnView]):
     def live(self) -> Iterator[ValueColumns]:
         """All entries that are there, as of a view; nothing may be written meanwhile."""
         return ColumnView((*self._frozen, self.top)).live()
+
+    def keys(self, at_once: int) -> Iterator[list[tuple[int, Any]]]:
+        """Key groups and keys of all entries that are there, by layer; nothing may be written meanwhile."""
+        for layer, flags in _shown((*self._frozen, self.top)):
+            for start in range(0, len(flags), at_once):
+                places = np.flatnonzero(flags[start : start + at_once]) + start
+                if len(places):
+                    yield list(zip(*layer.keys_at(places), strict=True))
 
     def estimated_len(self) -> int:
         """The number of entries: exact while nothing is frozen, otherwise an upper bound."""

@@ -7,6 +7,7 @@ table hands out. The lists and dicts of list and map states are the exception: r
 from __future__ import annotations
 
 import abc
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from sparkstate.backends import base, heap_timers
 from sparkstate.backends.base import DELETED, CanonicalRow, Cell, TableChanges, TableSpec
 from sparkstate.backends.canonical import RowBlock, TableCodec
 from sparkstate.backends.hashmap.key_groups import KeyGroupsOfKeys
+from sparkstate.backends.keyed_table import KeyParts
 from sparkstate.backends.layered_dict import ABSENT, LayeredDict, View
 from sparkstate.serde import composite
 
@@ -62,6 +64,15 @@ class HashMapCells(abc.ABC):
     def live_keys(self) -> Iterator[Any]:
         """The keys of all cells."""
         return (base.key_of(cell) for cell, _ in self.cells.items())
+
+    def keys(self, at_once: int) -> KeyParts:
+        """As the contract says."""
+        by_key = self.key_groups.by_key
+        found = (
+            (by_key[cell], cell) for cell in self.cells.each_key() if type(cell) is not base.NamespacedCell
+        )
+        while part := list(itertools.islice(found, at_once)):
+            yield part
 
     def rows(self) -> int:
         return self.cells.estimated_len()

@@ -62,6 +62,27 @@ class Family:
                 iterator.status()
         return rows
 
+    def leap(self, start: bytes, behind: Callable[[bytes], bytes], most: int) -> list[bytes]:
+        """The key of the first row from ``start`` on, then of the first one from ``behind`` that key on, and so on; at
+        most so many."""
+        found: list[bytes] = []
+        with self._lock:
+            if self._iterator is None:
+                self._iterator = self.rdict.iter()
+            iterator = self._iterator
+            iterator.seek(start)
+            while len(found) < most and iterator.valid():
+                key = iterator.key()
+                if key < start:
+                    iterator.seek(start)
+                    continue
+                found.append(key)
+                start = behind(key)
+                iterator.next()  # costs a fraction of a seek, and is often far enough
+            if not iterator.valid():
+                iterator.status()
+        return found
+
     def iterate(self, start: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Rows from ``start`` on, as they are now; let the iterator go when done."""
         return self.rdict.items(from_key=start)  # type: ignore[no-any-return]

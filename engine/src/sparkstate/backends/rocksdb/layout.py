@@ -33,6 +33,7 @@ ROW_LIMIT = 2**31 - 1
 """RocksDB's greatest length of a key or value, in bytes. Beyond it a row could be written and never read."""
 
 _SIGN = 1 << 63
+_ABOVE_NAMESPACES: Final = b"\xff"
 _KEY_GROUPS = tuple(composite.encode_key_group(number) for number in range(1 << 15))
 _pack_int_row = struct.Struct(">HBQB").pack
 _LONG_ROW: Final = np.dtype([("group", ">u2"), ("is_there", "u1"), ("key", ">u8"), ("namespace", "u1")])
@@ -95,6 +96,15 @@ class RowCodec:
             row[key_end:namespace_end],
             row[namespace_end:],
         )
+
+    def key_of(self, row: bytes) -> tuple[int, Any, bool]:
+        """Key group and key, and whether the namespace is the default one."""
+        key, end = self._key.decode(row, composite.KEY_GROUP_BYTES)
+        return composite.decode_key_group(row), key, row.startswith(composite.DEFAULT_NAMESPACE, end)
+
+    def behind_key(self, row: bytes) -> bytes:
+        """A position behind all rows of the same key, and before those of the next one."""
+        return row[: self._key.decode(row, composite.KEY_GROUP_BYTES)[1]] + _ABOVE_NAMESPACES
 
     def timer_row(self, timer: Timer) -> bytes:
         """The row of a timer: first by time."""

@@ -31,6 +31,7 @@ from sparkstate.backends.base import (
     TableSpec,
     Timer,
 )
+from sparkstate.backends.keyed_table import KeyParts
 from sparkstate.backends.rocksdb import layout, tables
 from sparkstate.backends.rocksdb.database import Database, NewOptions
 from sparkstate.backends.rocksdb.family import Family, FamilyWrites
@@ -81,6 +82,18 @@ class SpilledTable:
         values += [GONE] * len(gone)
         hidden = set(gone)
         return FamilyWrites(self.family, [row for row in writes.deletes if row not in hidden], keys, values)
+
+    def keys(self, at_once: int) -> KeyParts:
+        """See ``SpilledKeys``."""
+        return self._encoder.keys(at_once)
+
+    def mentions(self, kgs: Sequence[int], keys: Sequence[Any]) -> list[bool]:
+        """See ``SpilledKeys``."""
+        rows = self._encoder.codec.rows(kgs, keys)
+        if self.spec.kind not in (StateKind.LIST, StateKind.MAP):
+            return [data is not None for data in self.family.get_many(rows)]
+        first = [self.family.leap(row, self._encoder.codec.behind_key, 1) for row in rows]
+        return [bool(each) and each[0].startswith(row) for row, each in zip(rows, first, strict=True)]
 
     def _replaced(self, changes: TableChanges, kgs: Mapping[Any, int]) -> list[bytes]:
         row = self._row

@@ -10,6 +10,7 @@ import numpy as np
 
 from sparkstate.backends import base, column_codec, value_columns
 from sparkstate.backends.base import DELETED, Cell, StateKind, TableChanges, TableSpec
+from sparkstate.backends.keyed_table import KeyParts
 from sparkstate.backends.rocksdb import layout
 from sparkstate.backends.rocksdb.family import Family, FamilyWrites
 from sparkstate.backends.rocksdb.schemas import SchemaCodec
@@ -59,6 +60,16 @@ class RocksTable(abc.ABC):
         plain, stamped = schemas.plain, schemas.stamped
         self._encode = lambda stored: stamped(encode(stored))
         self._decode = lambda data: decode(plain(data))
+
+    def keys(self, at_once: int) -> KeyParts:
+        """As the contract says, by key group and encoded key. Each part seeks its place anew, so that no iterator is
+        held between two parts."""
+        start, behind = b"", self.codec.behind_key
+        while rows := self.family.leap(start, behind, at_once):
+            found = map(self.codec.key_of, rows)
+            if part := [(kg, key) for kg, key, has_default in found if has_default]:
+                yield part
+            start = behind(rows[-1])
 
     @abc.abstractmethod
     def writes(self, changes: TableChanges, kgs: Mapping[Any, int]) -> FamilyWrites:

@@ -34,7 +34,7 @@ class Intake:
             (columns.KEY_GROUP, *self._spec.key_columns, *stamp, *self._row_columns()), batch, self._spec.uid
         )
         self._check_key_groups(batch.column(columns.KEY_GROUP))
-        overlay.rows_in += batch.num_rows
+        overlay.rows_in += self._counted(batch)
         if stamp:
             latest = pc.max(batch.column(stamp[0])).as_py()
             if latest is not None and (overlay.max_timestamp is None or latest > overlay.max_timestamp):
@@ -61,10 +61,15 @@ class Intake:
             pc.less_equal(batch.column(self._spec.event_time_column), overlay.watermark), False
         )
         late = pc.sum(is_late).as_py()
-        overlay.late_rows += late
+        if late:
+            overlay.late_rows += self._counted(batch.filter(is_late))
         return self._put_late(overlay, batch, is_late) if late else batch
 
     # --- what depends on the rows
+
+    def _counted(self, batch: pa.RecordBatch) -> int:
+        """How many of these rows this slot has to count."""
+        return batch.num_rows  # type: ignore[no-any-return]
 
     def _row_columns(self) -> Sequence[str]:
         """The columns in which the rows lie."""

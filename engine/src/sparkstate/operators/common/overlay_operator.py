@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from sparkstate import errors
 from sparkstate.backends.base import ShardStore, TableSpec, TimerTable
+from sparkstate.checkpoint.operator_parts import Mode
 from sparkstate.checkpointed import CheckpointedFunction
 from sparkstate.clock import Clock
 from sparkstate.functions import MAX_WATERMARK, MIN_WATERMARK, TimeDomain
@@ -303,6 +304,10 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
     def read_operator_state(self, state: str) -> list[Any] | dict[Any, Any]:
         with self._lock:
             return self._operator_states.read(state)
+
+    def show_operator_state(self, state: str) -> tuple[Mode, Any]:
+        with self._lock:
+            return self._operator_states.shown(state)
 
     def _handle(self, state: str) -> StateHandle:
         handle = self._context.handles.get(state)

@@ -43,7 +43,7 @@ class RecordCalls:
     def finish(self, overlay: Overlay, handles: Iterable[StateHandle]) -> None:
         """The input has ended: call ``finish`` and put out what it yields. There is no key."""
         self.bind(overlay, MAX_WATERMARK)
-        self._without_key(handles)
+        self.without_key(handles)
         function = self.spec.function
         yielded = user_function.calling(
             self.spec.uid, f"epoch {overlay.epoch}: finish()", lambda: list(function.finish() or ())
@@ -53,10 +53,11 @@ class RecordCalls:
 
     def close(self, handles: Iterable[StateHandle]) -> None:
         """Close the function, which no longer has a key; ``handles`` are all that it was given."""
-        self._without_key(handles)
+        self.without_key(handles)
         user_function.close(self.spec.function, self.spec.uid)
 
-    def _without_key(self, handles: Iterable[StateHandle]) -> None:
+    def without_key(self, handles: Iterable[StateHandle]) -> None:
+        """There is no key: cursor and handles refuse to be used."""
         self.cursor.unbind()
         for handle in handles:
             handle.unbind()

@@ -20,8 +20,9 @@ import msgspec
 from sparkstate import errors
 from sparkstate.checkpoint.operator_parts import Mode, StoredState
 from sparkstate.operators.base import StateImage
+from sparkstate.operators.state import inspection
 from sparkstate.operators.state.operator_handles import BroadcastHandle, Changes, ListHandle
-from sparkstate.serde import composite, evolution
+from sparkstate.serde import composite, containers, evolution
 from sparkstate.serde.evolution import StateTypes
 from sparkstate.serde.migration import Migration
 from sparkstate.serde.typeinfo import TypeInformation
@@ -256,17 +257,31 @@ class OperatorStates(operator_state.OperatorStateStore):
 
     def read(self, name: str) -> list[Any] | dict[Any, Any]:
         """The committed state of that name."""
+        handle = self._declared(name)
+        handle.bind(handle.no_changes())
+        try:
+            return dict(handle.items()) if isinstance(handle, BroadcastHandle) else handle.get()
+        finally:
+            handle.unbind()
+
+    def shown(self, name: str) -> tuple[Mode, Any]:
+        """The mode of the state, and the committed content as JSON can carry it. Runs no code that was stored."""
+        handle = self._declared(name)
+        if isinstance(handle.value_type, containers.PickledType):
+            raise errors.StateError(
+                f"operator {self._uid!r}: the values of operator state {name!r} are pickled; reading them runs code, "
+                "so they are not shown"
+            )
+        return handle.mode, inspection.to_json(self.read(name))
+
+    def _declared(self, name: str) -> _Handle:
         handle = self._handles.get(name)
         if handle is None:
             known = ", ".join(sorted(self._handles)) or "none"
             raise errors.StateError(
                 f"operator {self._uid!r} has no operator state {name!r}; its operator states are: {known}"
             )
-        handle.bind(handle.no_changes())
-        try:
-            return dict(handle.items()) if isinstance(handle, BroadcastHandle) else handle.get()
-        finally:
-            handle.unbind()
+        return handle
 
     def images(self, is_first: bool) -> list[StateImage]:
         """The committed state for a snapshot. Broadcast state is in that of the first slot alone."""

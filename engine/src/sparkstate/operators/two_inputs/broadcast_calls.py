@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -10,15 +10,17 @@ import pyarrow as pa
 from sparkstate import errors
 from sparkstate.connected_functions import BroadcastContext, ReadOnlyContext
 from sparkstate.operators.common import user_function
+from sparkstate.operators.memory.budget import EpochBudget
 from sparkstate.operators.rows import arrow_rows
 from sparkstate.operators.spec import BroadcastSpec
 from sparkstate.operators.state.context import BoundTimerService, Cursor
-from sparkstate.operators.state.handles import StateHandle
 from sparkstate.operators.state.operator_states import OperatorStates
 from sparkstate.operators.state.overlay import Overlay
+from sparkstate.operators.state.runtime_context import OperatorRuntimeContext
 from sparkstate.operators.state.tables import OperatorTables
+from sparkstate.operators.two_inputs.key_visits import KeyVisits
 from sparkstate.operators.two_inputs.two_input_calls import Call, PairedCalls
-from sparkstate.state.descriptors import MapStateDescriptor
+from sparkstate.state.descriptors import MapStateDescriptor, StateDescriptor
 from sparkstate.state.operator_state import BroadcastState, ReadOnlyBroadcastState
 
 BROADCAST = 1
@@ -30,11 +32,24 @@ class BroadcastCalls(PairedCalls):
 
     spec: BroadcastSpec
 
-    def __init__(self, spec: BroadcastSpec, tables: OperatorTables, operator_states: OperatorStates) -> None:
+    def __init__(
+        self,
+        spec: BroadcastSpec,
+        tables: OperatorTables,
+        operator_states: OperatorStates,
+        budget: EpochBudget | None,
+    ) -> None:
         super().__init__(spec, tables, operator_states)
-        self._states = _States(spec, operator_states)
-        self.cursor = ReadingCursor(self._states)
-        self._context = _BroadcastContext(self._states, self.cursor.service)
+        self._budget = budget
+        self._states = BroadcastStates(spec, operator_states)
+        self.cursor = self._make_cursor(self._states)
+
+    visits_refusal = ""
+    """Why ``apply_to_keyed_state`` cannot be used."""
+
+    def _make_cursor(self, states: BroadcastStates) -> ReadingCursor:
+        """The context of the rows of the first input."""
+        return ReadingCursor(states)
 
     def _methods(self) -> tuple[Call, Call]:
         return self.spec.function.process_element, self.spec.function.process_broadcast_element
@@ -44,44 +59,48 @@ class BroadcastCalls(PairedCalls):
         for descriptor in self.spec.states:
             self._states.declare(descriptor)
 
-    def broadcast(self, overlay: Overlay, batch: pa.RecordBatch, handles: Iterable[StateHandle]) -> None:
+    def broadcast(self, overlay: Overlay, batch: pa.RecordBatch, context: OperatorRuntimeContext) -> None:
         """Call the function for rows of the broadcast stream, which are in their order."""
         stamp = self.spec.event_time_column
         stamps = [None] * batch.num_rows if stamp is None else arrow_rows.column_values(batch.column(stamp))
-        self.broadcast_rows(overlay, stamps, self.rows(batch, BROADCAST), handles)
+        self.broadcast_rows(overlay, stamps, self.rows(batch, BROADCAST), context)
 
     def broadcast_rows(
         self,
         overlay: Overlay,
         stamps: Iterable[int | None],
         rows: Iterable[Any],
-        handles: Iterable[StateHandle],
+        context: OperatorRuntimeContext,
     ) -> None:
-        """The same for rows that are Python values already."""
+        """The same for rows that are Python values already. ``context`` is the one that ``open`` was given."""
         self.bind(overlay, overlay.watermark)
-        self._without_key(handles)
+        self.without_key(context.handles.values())
+        visits = KeyVisits(self, self._budget, overlay, context, self.visits_refusal)
+        ctx = _BroadcastContext(self._states, self.cursor.service, visits)
         yielded: list[Any] = []
         emitted: list[int | None] = []
         row: Any = None
         try:
-            for self._context.stamp, row in zip(stamps, rows, strict=True):
+            for ctx.stamp, row in zip(stamps, rows, strict=True):
                 before = len(yielded)
-                yielded.extend(self.calls[BROADCAST](row, self._context) or ())
-                emitted.extend([self._context.stamp] * (len(yielded) - before))
+                yielded.extend(self.calls[BROADCAST](row, ctx) or ())
+                emitted.extend([ctx.stamp] * (len(yielded) - before))
         except Exception as error:
-            raise self._broadcast_error(overlay, error, row) from error
+            raise self._broadcast_error(overlay, error, row, visits.place_of(error)) from error
+        finally:
+            visits.end()
         self.outputs.put(overlay, yielded, emitted if self.spec.emit_timestamps else None)
 
-    def _broadcast_error(self, overlay: Overlay, error: Exception, row: Any) -> Exception:
+    def _broadcast_error(self, overlay: Overlay, error: Exception, row: Any, place: str) -> Exception:
         if isinstance(error, errors.SparkstateError) and not isinstance(error, errors.StateError):
             return error
         return errors.UserCodeError(
-            f"operator {self.spec.uid!r}, epoch {overlay.epoch}, broadcast row {user_function.shorten(row)}: "
+            f"operator {self.spec.uid!r}, epoch {overlay.epoch}, broadcast row {user_function.shorten(row)}{place}: "
             f"{user_function.describe(error)}"
         )
 
 
-class _States:
+class BroadcastStates:
     """The broadcast states that the job names."""
 
     def __init__(self, spec: BroadcastSpec, states: OperatorStates) -> None:
@@ -144,7 +163,7 @@ class ReadingCursor(Cursor, ReadOnlyContext):
 
     __slots__ = ("_states",)
 
-    def __init__(self, states: _States) -> None:
+    def __init__(self, states: BroadcastStates) -> None:
         super().__init__()
         self._states = states
 
@@ -153,9 +172,10 @@ class ReadingCursor(Cursor, ReadOnlyContext):
 
 
 class _BroadcastContext(BroadcastContext):
-    def __init__(self, states: _States, service: BoundTimerService) -> None:
+    def __init__(self, states: BroadcastStates, service: BoundTimerService, visits: KeyVisits) -> None:
         self._states = states
         self._service = service
+        self._visits = visits
         self.stamp: int | None = None
 
     def timestamp(self) -> int | None:
@@ -169,3 +189,8 @@ class _BroadcastContext(BroadcastContext):
 
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
         return self._states.to_write(state_descriptor)
+
+    def apply_to_keyed_state(
+        self, state_descriptor: StateDescriptor, function: Callable[[Any, Any], object]
+    ) -> None:
+        self._visits.apply(state_descriptor, function)

@@ -6,7 +6,7 @@ an order that is the same in every slot (``row_order.broadcast_first``).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +22,7 @@ from sparkstate.operators.state.overlay import Overlay
 from sparkstate.operators.state.tables import OperatorTables
 from sparkstate.operators.two_inputs import row_order
 from sparkstate.operators.two_inputs.broadcast_calls import BROADCAST, BroadcastCalls
+from sparkstate.operators.two_inputs.two_input_intake import BroadcastIntake
 from sparkstate.operators.two_inputs.two_input_operator import PairedOperator
 
 
@@ -32,7 +33,10 @@ class BroadcastOperator(PairedOperator[BroadcastSpec, BroadcastCalls]):
         self, spec: BroadcastSpec, tables: OperatorTables, operator_states: OperatorStates
     ) -> BroadcastCalls:
         self._read_keys = arrow_rows.key_reader(spec.key_columns, spec.key_type)
-        return BroadcastCalls(spec, tables, operator_states)
+        return BroadcastCalls(spec, tables, operator_states, self._budget)
+
+    def _make_intake(self, spec: BroadcastSpec, owned: Set[int]) -> BroadcastIntake:
+        return BroadcastIntake(spec, owned, self._calls.outputs)
 
     def _open(self, context: RuntimeContext) -> None:
         self._calls.declare()
@@ -48,7 +52,7 @@ class BroadcastOperator(PairedOperator[BroadcastSpec, BroadcastCalls]):
         count = pc.sum(is_broadcast).as_py() or 0
         if count:
             with self._lock, garbage.collection_paused():
-                self._calls.broadcast(overlay, batch.slice(0, count), self._context.handles.values())
+                self._calls.broadcast(overlay, batch.slice(0, count), self._context)
         if count < batch.num_rows:
             super()._process(overlay, batch.slice(count))
 
@@ -65,4 +69,4 @@ class BroadcastOperator(PairedOperator[BroadcastSpec, BroadcastCalls]):
             super().process_rows(overlay, keys, kgs, stamps, rows, of_input)
             return
         with self._lock:
-            self._calls.broadcast_rows(overlay, stamps, rows, self._context.handles.values())
+            self._calls.broadcast_rows(overlay, stamps, rows, self._context)

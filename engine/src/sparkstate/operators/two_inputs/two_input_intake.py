@@ -38,6 +38,20 @@ class TwoInputIntake(Intake):
         return batch
 
 
+class BroadcastIntake(TwoInputIntake):
+    """Every slot gets each row of the second input; the first slot alone counts them."""
+
+    def __init__(self, spec: PairedSpec, owned: Set[int], outputs: Outputs) -> None:
+        super().__init__(spec, owned, outputs)
+        self._counts_all = 0 in owned
+
+    def _counted(self, batch: pa.RecordBatch) -> int:
+        if self._counts_all:
+            return super()._counted(batch)
+        own: int = pc.sum(pc.equal(batch.column(columns.INPUT), 0)).as_py() or 0
+        return own
+
+
 def rows_of(batch: pa.RecordBatch, number: int, names: Sequence[str]) -> pa.RecordBatch:
     """Rows of one input, by the names of its columns."""
     arrays = [batch.column(columns.of_input(number, name)) for name in names]

@@ -1,8 +1,8 @@
 """Orders and payments: two file sources with different columns, an operator of both, and operators behind it.
 
 ``matched`` connects the sources; ``counted`` connects its output with a source; ``settled`` connects its two outputs;
-``priced`` lets every slot see a third source; ``joined`` joins the sources by time; ``large`` and ``spent`` read one
-with the short methods of a keyed stream."""
+``priced`` lets every slot see a third source, as do ``checked`` and ``announced`` without keys; ``joined`` joins the
+sources by time; ``large`` and ``spent`` read one with the short methods of a keyed stream."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from typing import Any
 
 import sparkstate
 from sparkstate import (
+    BroadcastProcessFunction,
+    CheckpointedFunction,
     KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
+    ListStateDescriptor,
     MapStateDescriptor,
     OutputTag,
     ProcessJoinFunction,
@@ -90,13 +93,16 @@ class Settle(KeyedCoProcessFunction):
 
 
 RATES = MapStateDescriptor("rates", Types.STRING(), Types.STRING())
+KNOWN = MapStateDescriptor("known", Types.STRING(), Types.LONG())
+ORDERS = ValueStateDescriptor("orders", Types.LONG())
 
 
 class RateHistory(KeyedBroadcastProcessFunction):
-    """Keeps the history of each rate; each key tells all of them at the end."""
+    """Keeps the history of each rate; each key tells them at the end, and how many came after its first order."""
 
     def open(self, ctx: Any) -> None:
-        self.orders = ctx.get_state(ValueStateDescriptor("orders", Types.LONG()))
+        self.orders = ctx.get_state(ORDERS)
+        self.seen = ctx.get_state(ValueStateDescriptor("seen", Types.LONG()))
 
     def process_element(self, order: Any, ctx: Any) -> None:
         self.orders.update((self.orders.value() or 0) + 1)
@@ -105,12 +111,46 @@ class RateHistory(KeyedBroadcastProcessFunction):
     def process_broadcast_element(self, rate: Any, ctx: Any) -> None:
         rates = ctx.get_broadcast_state(RATES)
         rates.put(rate.name, f"{rates.get(rate.name) or ''}{rate.factor},")
+        ctx.apply_to_keyed_state(ORDERS, lambda key, orders: self.seen.update((self.seen.value() or 0) + 1))
 
     def on_timer(self, timestamp: int, ctx: Any) -> Iterator[tuple[Any, ...]]:
         told = ";".join(
             f"{name}:{history}" for name, history in sorted(ctx.get_broadcast_state(RATES).items())
         )
-        yield ctx.get_current_key(), self.orders.value(), told
+        yield ctx.get_current_key(), self.orders.value(), told, self.seen.value() or 0
+
+
+class Check(BroadcastProcessFunction, CheckpointedFunction):
+    """Tells with each order how many rates are known; each slot tells at the end how many orders it had."""
+
+    def initialize_state(self, ctx: Any) -> None:
+        store = ctx.get_operator_state_store()
+        self.stored = store.get_list_state(ListStateDescriptor("count", Types.LONG()))
+        self.count = sum(self.stored.get())
+
+    def process_element(self, order: Any, ctx: Any) -> Iterator[tuple[Any, ...]]:
+        self.count += 1
+        yield order.id, ctx.get_broadcast_state(KNOWN).get("all") or 0
+
+    def process_broadcast_element(self, rate: Any, ctx: Any) -> None:
+        known = ctx.get_broadcast_state(KNOWN)
+        known.put("all", (known.get("all") or 0) + 1)
+
+    def snapshot_state(self, ctx: Any) -> None:
+        self.stored.update([self.count])
+
+    def finish(self) -> Iterator[tuple[Any, ...]]:
+        yield -1, self.count
+
+
+class AnnouncedRow(BroadcastProcessFunction):
+    """Passes rows of another operator on."""
+
+    def process_element(self, row: Any, ctx: Any) -> Iterator[tuple[Any, ...]]:
+        yield (row.id,)
+
+    def process_broadcast_element(self, rate: Any, ctx: Any) -> None:
+        ctx.get_broadcast_state(KNOWN).put("last", rate.factor)
 
 
 class Pair(ProcessJoinFunction):
@@ -154,8 +194,15 @@ def job(spark: Any, params: dict[str, str]) -> None:
     )
     rates = read(spark, params, "rates", "name string, factor bigint")
     priced = of_customer.connect(sparkstate.broadcast(rates, RATES)).process(
-        RateHistory(), uid="priced", output_schema="customer string, orders bigint, rates string"
+        RateHistory(), uid="priced", output_schema="customer string, orders bigint, rates string, seen bigint"
     )
+    known = sparkstate.broadcast(rates, KNOWN)
+    checked = (
+        sparkstate.stream(orders, event_time="at", delay=500)
+        .connect(known)
+        .process(Check(), uid="checked", output_schema="id bigint, known bigint")
+    )
+    announced = matched.connect(known).process(AnnouncedRow(), uid="announced", output_schema="id bigint")
     large = of_customer.filter(lambda order: order.amount > 6, uid="large")
     spent = of_customer.sum("amount", uid="spent")
     for name, stream in (
@@ -165,6 +212,8 @@ def job(spark: Any, params: dict[str, str]) -> None:
         ("settled", settled),
         ("joined", joined),
         ("priced", priced),
+        ("checked", checked),
+        ("announced", announced),
         ("large", large),
         ("spent", spent),
     ):
