@@ -14,6 +14,7 @@ from support.spark import spark_session
 
 import sparkstate
 from sparkstate import errors
+from sparkstate.control import documents
 from sparkstate.functions import OutputTag
 from sparkstate.phases import ProcessPhase
 from sparkstate.spark import graph, planning
@@ -90,6 +91,51 @@ def test_a_killed_job_gives_what_sparks_windows_give(
         driver.finish()
     found = totals.read(tmp_path / "out")
     check_same(found, spark_windows(tmp_path / "in", keys, size, slide), keys)
+
+
+def test_windows_go_on_from_savepoints_in_two_three_and_one_slots_and_other_windows_are_refused(
+    tmp_path: Path,
+) -> None:
+    params = {"keys": "n", "size": "4 seconds", "slide": "1 second"}
+    backends, slots, rows, savepoint = ("hashmap", "rocksdb", "hashmap"), (2, 3, 1), [], ""
+    for life in range(3):
+        window_rows.make_input(tmp_path / "in", files=5, first=5 * life, seed=life)
+        out = tmp_path / f"out-{life}"
+        spec: dict[str, Any] = {
+            "name": f"life-{life}",
+            "slots": slots[life],
+            "stateBackend": {"type": backends[life]},
+            "params": {**params, "output": str(out)},
+        }
+        if life < 2:
+            spec["trigger"] = {"processingTime": "100ms"}
+        if savepoint:
+            spec["restoreFrom"] = {"uri": savepoint}
+        document = driving.manifest(tmp_path, "window_aggregates.py", **spec)
+        with driving.Driver(tmp_path / f"life-{life}", document) as driver:
+            if life < 2:
+                savepoint = stop_half_way(driver, out, f"after-{life}")
+            driver.finish()
+        rows += totals.read(out)
+    check_same(rows, spark_windows(tmp_path / "in", ["n"], "4 seconds", "1 second"), ["n"])
+
+    document["spec"]["params"]["slide"] = "2 seconds"
+    document["metadata"]["name"] = "refused"
+    with driving.Driver(tmp_path / "refused", document) as driver:
+        assert driver.wait() == 3
+    end = driver.end()
+    assert end["reason"] == "StateMigrationError"
+    assert "'windows' whose slide of windows was 1000 ms and is now 2000 ms" in end["message"]
+    assert savepoint.rpartition("/")[2] in end["message"]
+
+
+def stop_half_way(driver: driving.Driver, out: Path, trigger_id: str) -> str:
+    """Stop with a savepoint when windows were put out; its URL."""
+    with driver.client() as client:
+        driving.wait_for(lambda: bool(totals.read(out)), driving.PATIENCE_S, "windows", driver.process)
+        client.trigger_savepoint(documents.SavepointRequest(trigger_id=trigger_id, stop=True))
+        driver.finish()
+    return str(driver.end()["savepoint"]["location"])
 
 
 # --- what is declared, without running it

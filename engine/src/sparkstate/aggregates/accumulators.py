@@ -37,6 +37,8 @@ class Output:
     column: str | None
     type: pa.DataType | None = None
     """Of the column."""
+    definition: str = ""
+    """The aggregate as SQL has it, for people and for comparison with what state was built on."""
 
 
 class StoredAccumulators:

@@ -14,7 +14,7 @@ that has such rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -62,6 +62,23 @@ class WindowAggregation(KeyedBatchFunction):
         self._outputs = outputs
         self._late_tag = late_tag
         self._late_columns = late_columns
+
+    @property
+    def premises(self) -> Mapping[str, str]:
+        """Slices fit one size, slide and offset. A timer for the end of a slice was set by the lateness of its time;
+        and of an aggregate that is new, windows that are open would have a part."""
+        slices = self._slices
+        lengths = {
+            "size of windows": slices.size,
+            "slide of windows": slices.slide,
+            "offset of windows": slices.offset,
+            "allowed lateness": slices.lateness,
+        }
+        return {
+            "kind of windows": "windows with built-in aggregates",
+            **{name: f"{value} ms" for name, value in lengths.items()},
+            **{f"aggregate {each.name!r}": each.definition or each.kind for each in self._outputs},
+        }
 
     def open(self, ctx: BatchRuntimeContext) -> None:
         self._windows = WindowResults(ctx, self._slices, self._outputs)

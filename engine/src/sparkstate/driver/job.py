@@ -109,6 +109,7 @@ class JobDriver:
         restored = heard(job_storage.restore_point, ending)
         context.say(restored.plan.message)
         restoring.require_operators(context.settings, restored, declared)
+        restoring.require_premises(restored, declared)
         if restored.metadata is not None and watermarks.has_one_a_source(restored.metadata):
             context.view.note_notices(declared.keep_one_watermark())
         key_space = restoring.key_space(context.settings, restored)

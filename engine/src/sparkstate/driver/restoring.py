@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sparkstate import errors, keygroups
+from sparkstate.checkpoint import premises
 from sparkstate.checkpoint.restore import RestoredSnapshot
 from sparkstate.keygroups import KeySpace
 from sparkstate.settings import JobSettings
@@ -22,6 +23,15 @@ def require_operators(settings: JobSettings, restored: RestoredSnapshot, declare
             f"(it has {', '.join(sorted(declared.operators))}); give the operator its old uid, or set "
             "allowNonRestoredState: true to drop that state"
         )
+
+
+def require_premises(restored: RestoredSnapshot, declared: graph.Graph) -> None:
+    """State that was built on another size of windows, or other aggregates, would give wrong results: refuse it."""
+    if restored.metadata is None:
+        return
+    for uid, stored in restored.metadata.premises.items():
+        if uid in declared.operators:
+            premises.check(uid, stored, declared.operators[uid].function.premises, restored.plan.url)
 
 
 def key_space(settings: JobSettings, restored: RestoredSnapshot) -> KeySpace:

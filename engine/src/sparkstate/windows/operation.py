@@ -169,18 +169,22 @@ class WindowOperation:
             wanted = "a ProcessWindowFunction or WindowFunction"
             raise _refused(what, wanted, window_function, "window_function=")
         if not self.keeps_rows:
-            return self._operator(contents.keep_folded(fold, stored_type), window_function)
+            return self._operator(
+                contents.keep_folded(fold, stored_type), window_function, f"one value, by {what}"
+            )
         kind = _checked(element_type, f"{what}(element_type=…), with an evictor, which keeps all rows,")
         kept = contents.keep_timestamped(kind, lambda values: contents.folded(fold, values))
-        return self._operator(kept, window_function)
+        return self._operator(kept, window_function, "rows with their times")
 
     def _listing(self, function: AnyFunction, element_type: TypeInformation, what: str) -> WindowOperator:
         kind = _checked(element_type, f"{what}(element_type=…)")
         if not self.keeps_rows:
-            return self._operator(contents.keep_rows(kind), function)
-        return self._operator(contents.keep_timestamped(kind, list), function)
+            return self._operator(contents.keep_rows(kind), function, "rows")
+        return self._operator(contents.keep_timestamped(kind, list), function, "rows with their times")
 
-    def _operator(self, kept: contents.OpenContents, function: AnyFunction | None) -> WindowOperator:
+    def _operator(
+        self, kept: contents.OpenContents, function: AnyFunction | None, contents_name: str
+    ) -> WindowOperator:
         trigger = self.chosen_trigger or self.assigner.get_default_trigger(None)
         if not isinstance(trigger, Trigger):
             raise errors.SpecInvalid(
@@ -193,6 +197,7 @@ class WindowOperation:
             trigger,
             kept,
             function,
+            contents_name=contents_name,
             evictor=self.chosen_evictor,
             lateness_ms=self.lateness_ms,
             late_tag=self.late_tag,
