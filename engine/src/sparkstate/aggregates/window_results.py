@@ -112,7 +112,9 @@ class WindowResults:
         used = np.flatnonzero(accumulators.has_rows(tails))
         if len(used):
             self._tails.remove(keys.select(used), starts[used])
-        has_more = accumulators.has_rows(front) | self._tails.present(keys, starts + self.slices.slide)
+        has_more = accumulators.has_rows(front)
+        if len(rest := np.flatnonzero(~has_more)):
+            has_more[rest] = self._tails.present(keys.select(rest), starts[rest] + self.slices.slide)
         if has_more.all():
             self._tails.write(keys, _front(keys), front)
         else:
