@@ -39,9 +39,8 @@ TIME = pa.timestamp("us", "UTC")
 SCHEMA = pa.schema([("user", pa.int64()), (START, TIME), (END, TIME), ("total", pa.int64())])
 
 
-def make_operator(slices: Slices, backend: str, folder: Path) -> Any:
+def make_operator(slices: Slices, stores: dict[int, Any]) -> Any:
     """One sum of whole numbers; the operator owns all shards."""
-    stores = operator_hot_loop.make_stores(backend, folder)[1]
     function = WindowAggregation(
         slices, ("user",), (Output("total", "sum", Sum(pa.int64()), "amount", pa.int64()),)
     )
@@ -92,7 +91,8 @@ def run_epoch(
 
 def run(name: str, backend: str, asked: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        operator = make_operator(CASES[name], backend, Path(folder))
+        factory, stores = operator_hot_loop.make_stores(backend, Path(folder))
+        operator = make_operator(CASES[name], stores)
         watermark, took, rows = MIN_WATERMARK, [], asked.keys * asked.rows
         profile = cProfile.Profile()
         for minute in range(asked.minutes):
@@ -118,6 +118,9 @@ def run(name: str, backend: str, asked: argparse.Namespace) -> None:
             print(f"{'':18} the end: {put_out} windows, {seconds / max(put_out, 1) * 1e6:.2f} µs for each")
         if asked.profile:
             profile.print_stats("tottime")
+        for store in stores.values():
+            store.close()
+        factory.close()
 
 
 def main() -> None:
