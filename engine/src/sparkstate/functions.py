@@ -287,7 +287,12 @@ class KeyedFunction:
     """Whether the function itself finds and counts late rows, as windows do: it is given every row then."""
 
     @property
-    def premises(self) -> Mapping[str, str]:
+    def operator_title(self) -> str:
+        """What the job's page calls the function: the call of the author, where it is not the author's class."""
+        return type(self).__name__
+
+    @property
+    def state_premises(self) -> Mapping[str, str]:
         """Facts beside types on which the meaning of the function's state depends, by names that a person knows. A
         snapshot keeps them, and a restore with others is refused. Windows have some; other functions have none."""
         return {}

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sparkstate import columns
+from sparkstate import columns, durations
 from sparkstate.aggregates import accumulators
 from sparkstate.aggregates.accumulators import Entries, Output
 from sparkstate.aggregates.slices import FARTHEST_TIME, Flags, Slices, Times
@@ -66,7 +66,14 @@ class WindowAggregation(KeyedBatchFunction):
         self._late_columns = late_columns
 
     @property
-    def premises(self) -> Mapping[str, str]:
+    def operator_title(self) -> str:
+        kind = "Tumbling" if self._slices.slide == self._slices.size else "Sliding"
+        every = "" if kind == "Tumbling" else f" every {durations.text(self._slices.slide)}"
+        windows = f"{kind}EventTimeWindows of {durations.text(self._slices.size)}{every}"
+        return f"window({windows}).agg({', '.join(each.definition or each.kind for each in self._outputs)})"
+
+    @property
+    def state_premises(self) -> Mapping[str, str]:
         """Slices fit one size, slide and offset. A timer for the end of a slice was set by the lateness of its time;
         and of an aggregate that is new, windows that are open would have a part."""
         slices = self._slices

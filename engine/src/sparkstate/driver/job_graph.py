@@ -135,7 +135,7 @@ def _of_source(source: graph.Source) -> str:
 
 
 def _of_operator(operator: graph.Operator) -> str:
-    return f"{type(operator.function).__name__} by {', '.join(operator.keys)}"
+    return f"{operator.function.operator_title} by {', '.join(operator.keys)}"
 
 
 def _of_sink(sink: FileSink | graph.UserSink) -> str:

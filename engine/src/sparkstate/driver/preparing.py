@@ -54,7 +54,9 @@ def stored_job(settings: JobSettings, declared: graph.Graph) -> StoredJob:
     return StoredJob(
         operators=tuple(declared.operators),
         premises={
-            uid: each.function.premises for uid, each in declared.operators.items() if each.function.premises
+            uid: each.function.state_premises
+            for uid, each in declared.operators.items()
+            if each.function.state_premises
         },
         sink_paths={n.uid: n.sink.path for n in declared.sinks if isinstance(n.sink, FileSink)},
         backend=settings.backend.type,

@@ -31,7 +31,7 @@ def require_premises(restored: RestoredSnapshot, declared: graph.Graph) -> None:
         return
     for uid, stored in restored.metadata.premises.items():
         if uid in declared.operators:
-            premises.check(uid, stored, declared.operators[uid].function.premises, restored.plan.url)
+            premises.check(uid, stored, declared.operators[uid].function.state_premises, restored.plan.url)
 
 
 def key_space(settings: JobSettings, restored: RestoredSnapshot) -> KeySpace:

@@ -254,7 +254,7 @@ class KeyedProcessHarness:
             self._clock.now_ms(),
             self._checkpoints,
             parts,
-            dict(self._spec.function.premises),
+            dict(self._spec.function.state_premises),
         )
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
@@ -273,7 +273,7 @@ class KeyedProcessHarness:
                 f"the snapshot has {len(snapshot.shards)} shards, this harness {self._key_space.shards}; "
                 "make both harnesses with the same max_parallelism and shards"
             )
-        premises.check(self._spec.uid, snapshot.premises, self._spec.function.premises, "the snapshot")
+        premises.check(self._spec.uid, snapshot.premises, self._spec.function.state_premises, "the snapshot")
         self._stop()
         self._watermark = snapshot.watermark
         self._clock = ManualClock(snapshot.processing_time)

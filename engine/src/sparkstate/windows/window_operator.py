@@ -49,17 +49,20 @@ class WindowOperator(KeyedProcessFunction):
         function: AnyWindowFunction | None,
         *,
         contents_name: str,
+        call: str,
         evictor: Evictor | None = None,
         lateness_ms: int = 0,
         late_tag: OutputTag | None = None,
     ) -> None:
-        """``contents_name`` says to people what a window keeps."""
+        """For people: ``contents_name`` says what a window keeps, ``call`` what its author called."""
         self.assigner = assigner
         self.trigger = trigger
         self.evictor = evictor
         self.lateness_ms = lateness_ms
         self.late_tag = late_tag
         self._contents_name = contents_name
+        self._call = call
+        self._has_own_trigger = type(trigger) is type(assigner.get_default_trigger(None))
         self._open_contents = contents
         self._function = function
         self._in_event_time = assigner.is_event_time()
@@ -70,7 +73,13 @@ class WindowOperator(KeyedProcessFunction):
     # --- life
 
     @property
-    def premises(self) -> Mapping[str, str]:
+    def operator_title(self) -> str:
+        trigger = "" if self._has_own_trigger else f".trigger({type(self.trigger).__name__})"
+        evictor = "" if self.evictor is None else f".evictor({type(self.evictor).__name__})"
+        return f"window({self.assigner.assigner_title}){trigger}{evictor}.{self._call}"
+
+    @property
+    def state_premises(self) -> Mapping[str, str]:
         return premises_of(self.assigner, self.trigger, self._contents_name)
 
     @property
