@@ -51,7 +51,8 @@ class Sums(windowed.Sums):
 
     def merge(self, acc_a: tuple[int, int], acc_b: tuple[int, int]) -> tuple[int, int]:
         self.death.at("merging")
-        return super().merge(acc_a, acc_b)
+        merged: tuple[int, int] = super().merge(acc_a, acc_b)
+        return merged
 
 
 class Named(ProcessWindowFunction):
