@@ -288,7 +288,7 @@ class KeyedFunction:
 
     @property
     def operator_title(self) -> str:
-        """What the job's page calls the function: the call of the author, where it is not the author's class."""
+        """The function's name on the job's page: its class, or the calls, such as ``window(…)``, that made it."""
         return type(self).__name__
 
     @property

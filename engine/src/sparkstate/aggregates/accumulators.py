@@ -73,8 +73,8 @@ class StoredAccumulators:
     def _parts(
         states: Sequence[BatchValueState], keys: BatchKeys, spaces: Times, counts: pa.Array
     ) -> list[pa.Array]:
-        """One aggregate's parts of all entries. They are looked for only where there are rows: a look-up of nothing
-        costs as much as one of something, and the slice of a new minute is nowhere."""
+        """One aggregate's parts of all entries. They are looked for only where there are rows, because most slices that
+        rows come for are new."""
         if not counts.null_count:
             return [state.get(keys, namespaces=spaces) for state in states]
         chosen = np.flatnonzero(counts.is_valid().to_numpy(zero_copy_only=False))

@@ -181,8 +181,8 @@ class WindowAggregation(KeyedBatchFunction):
     def _end_together(
         self, keys: BatchKeys, ends: Times, counts: Times, ctx: OnTimersContext
     ) -> Iterator[pa.RecordBatch]:
-        """Several windows of each key, as at the end of a bounded input: its slices are read once, and timers of the
-        windows after the first are not needed any more."""
+        """Several windows of each key end, as at the end of a bounded input. The key's slices are read once, and the
+        timers of the windows after the first are deleted."""
         slices, service = self._slices, ctx.timer_service()
         block = self._windows.ending_together(keys, ends, counts)
         for step, places, merged in block.windows():

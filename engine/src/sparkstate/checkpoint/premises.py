@@ -1,4 +1,4 @@
-"""What the meaning of an operator's state depends on beside its types: its *premises*, as names and texts.
+"""The *premises* of an operator: facts beside types on which the meaning of its state depends, as names and texts.
 
 The slices of a window fit one size and no other, and no type tells them apart. So a snapshot keeps the premises of each
 operator, and a restore compares them with those that the job declares.

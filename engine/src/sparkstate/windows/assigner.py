@@ -39,7 +39,7 @@ class WindowAssigner(ABC):
 
     @property
     def assigner_title(self) -> str:
-        """What the job's page calls the windows."""
+        """The windows' name on the job's page."""
         return type(self).__name__
 
     @abstractmethod

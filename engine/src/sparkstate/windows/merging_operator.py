@@ -28,7 +28,7 @@ class MergingWindowOperator(WindowOperator):
         function: AnyWindowFunction | None,
         *,
         contents_name: str,
-        call: str,
+        title: str,
         evictor: Evictor | None = None,
         lateness_ms: int = 0,
         late_tag: OutputTag | None = None,
@@ -39,7 +39,7 @@ class MergingWindowOperator(WindowOperator):
             contents,
             function,
             contents_name=contents_name,
-            call=call,
+            title=title,
             evictor=evictor,
             lateness_ms=lateness_ms,
             late_tag=late_tag,
@@ -100,11 +100,9 @@ class MergingWindowOperator(WindowOperator):
         self._contents.merge(contents, moved)
 
     def _retire_ended(self, window: TimeWindow) -> None:
-        """A row came too late for its window."""
+        """A row came too late for its window. There is one where an earlier run of the job had a greater lateness."""
         contents = self._windows.namespace(window)
-        if self._contents.values(
-            contents
-        ):  # it was kept for the greater lateness of an earlier run of the job
+        if self._contents.values(contents):
             self._forget(window, contents)
         self._windows.retire(window)
 

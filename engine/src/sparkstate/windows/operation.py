@@ -205,12 +205,18 @@ class WindowOperation:
             kept,
             function,
             contents_name=contents_name,
-            call=call,
+            title=self._title(call),
             evictor=self.chosen_evictor,
             lateness_ms=self.lateness_ms,
             late_tag=self.late_tag,
         )
         return made
+
+    def _title(self, call: str) -> str:
+        """The calls that declared the operator, for people."""
+        chosen = {"trigger": self.chosen_trigger, "evictor": self.chosen_evictor}
+        calls = [f"{name}({type(each).__name__})" for name, each in chosen.items() if each is not None]
+        return ".".join([f"window({self.assigner.assigner_title})", *calls, call])
 
     def _need_event_time(self, what: str) -> None:
         if not self.assigner.is_event_time():

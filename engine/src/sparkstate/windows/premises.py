@@ -1,4 +1,4 @@
-"""What the state of windows was built on (``checkpoint.premises``).
+"""The premises of the state of windows (``checkpoint.premises``).
 
 Between two runs a job may change the size of windows of time, or their lateness. It may not change what kind of windows
 there are, when they fire, or what they keep.
@@ -15,8 +15,8 @@ from sparkstate.windows.trigger import Trigger
 
 
 def premises_of(assigner: WindowAssigner, trigger: Trigger, contents: str) -> Mapping[str, str]:
-    """Of an operator. Windows of time carry their bounds with them, so their size is none; count windows have numbers,
-    which mean other rows with another size."""
+    """Of an operator. Windows of time carry their bounds with them, so their size is not among them; count windows have
+    numbers, which mean other rows with another size."""
     found = {
         "kind of windows": _kind(assigner),
         "trigger": _trigger(trigger),
@@ -41,7 +41,7 @@ def _kind(assigner: WindowAssigner) -> str:
 
 
 def _trigger(trigger: Trigger) -> str:
-    """By class: one that fires more often, or later, goes on with the timers of before."""
+    """By class: one that fires more often, or later, goes on with the timers that are there."""
     nested = getattr(trigger, "nested_trigger", None)
     name = type(trigger).__name__
     return f"{name} of {_trigger(nested)}" if isinstance(nested, Trigger) else name

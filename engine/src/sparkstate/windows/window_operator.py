@@ -49,20 +49,19 @@ class WindowOperator(KeyedProcessFunction):
         function: AnyWindowFunction | None,
         *,
         contents_name: str,
-        call: str,
+        title: str,
         evictor: Evictor | None = None,
         lateness_ms: int = 0,
         late_tag: OutputTag | None = None,
     ) -> None:
-        """For people: ``contents_name`` says what a window keeps, ``call`` what its author called."""
+        """For people: ``contents_name`` says what a window keeps, ``title`` what its author wrote."""
         self.assigner = assigner
         self.trigger = trigger
         self.evictor = evictor
         self.lateness_ms = lateness_ms
         self.late_tag = late_tag
         self._contents_name = contents_name
-        self._call = call
-        self._has_own_trigger = type(trigger) is type(assigner.get_default_trigger(None))
+        self._title = title
         self._open_contents = contents
         self._function = function
         self._in_event_time = assigner.is_event_time()
@@ -74,9 +73,7 @@ class WindowOperator(KeyedProcessFunction):
 
     @property
     def operator_title(self) -> str:
-        trigger = "" if self._has_own_trigger else f".trigger({type(self.trigger).__name__})"
-        evictor = "" if self.evictor is None else f".evictor({type(self.evictor).__name__})"
-        return f"window({self.assigner.assigner_title}){trigger}{evictor}.{self._call}"
+        return self._title
 
     @property
     def state_premises(self) -> Mapping[str, str]:

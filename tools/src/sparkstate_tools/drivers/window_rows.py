@@ -53,8 +53,8 @@ def aggregates() -> list[Any]:
 
 
 def make_input(folder: Path, files: int, rows: int = 400, seed: int = 3, first: int = 0) -> None:
-    """Write ``files`` files, numbered from ``first``. Event time grows by a second a file, disordered by less than 1.5
-    seconds."""
+    """Write ``files`` files, numbered from ``first``. Event time grows by a second a file, and is disordered by less
+    than 1.5 seconds."""
     rng = random.Random(seed)
     folder.mkdir(parents=True, exist_ok=True)
     for number in range(first, first + files):

@@ -26,7 +26,7 @@ CALLS = 25
 
 
 class Death:
-    """What happens at one of the moments."""
+    """The end of the slot's process at the moment that the job names."""
 
     def __init__(self, params: dict[str, str]) -> None:
         self.moment, self.file, self.calls = params["moment"], params["died"], 0
