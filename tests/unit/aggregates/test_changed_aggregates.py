@@ -147,3 +147,14 @@ def test_the_order_of_aggregates_may_change() -> None:
         now.restore(before.snapshot())
         now.process_watermark(10_000)
         assert {row.total for row in now.output()} == {4}
+
+
+def test_state_of_an_older_version_has_no_premises_and_is_not_compared() -> None:
+    with (
+        harness("numbers", "hashmap", 1) as before,
+        harness("numbers", "hashmap", 1, outputs=OUTPUTS[:2]) as now,
+    ):
+        before.process_element({"k": 1, "v": 4, "s": "a"}, 3)
+        now.restore(replace(before.snapshot(), premises={}))
+        now.process_watermark(10_000)
+        assert {row.total for row in now.output()} == {4}
