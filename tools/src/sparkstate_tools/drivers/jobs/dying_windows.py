@@ -55,7 +55,7 @@ class Sums(windowed.Sums):
         return merged
 
 
-class Named(ProcessWindowFunction):
+class SumsFunction(ProcessWindowFunction):
     """Key and window before the result."""
 
     def __init__(self, death: Death) -> None:
@@ -79,5 +79,5 @@ def job(spark: Any, params: dict[str, str]) -> None:
         ("session", EventTimeSessionWindows.with_gap("20 ms")),
     ):
         keyed.window(assigner).aggregate(
-            Sums(death), Named(death), uid=name, output_schema=windowed.SCHEMA, accumulator_type=pair
+            Sums(death), SumsFunction(death), uid=name, output_schema=windowed.SCHEMA, accumulator_type=pair
         ).sink(sparkstate.FileSink(f"{params['output']}/{name}"))
