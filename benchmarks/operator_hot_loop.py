@@ -113,13 +113,19 @@ class Load:
         return made
 
 
-def make_operator(backend: str, folder: Path, function: Any, load: Load) -> tuple[Operator[Any], Any]:
-    """An operator that owns all shards, on fresh stores."""
+def make_stores(backend: str, folder: Path) -> tuple[Any, dict[int, Any]]:
+    """A factory and the fresh stores of all shards."""
     settings = StateBackendSettings(type=backend, managed_memory_bytes=256 * MIB)  # type: ignore[arg-type]
     factory = loader.create_store_factory(settings, folder)
     stores = {}
     for shard in range(KEY_SPACE.shards):
         stores[shard] = factory.create(shard, KEY_SPACE.key_groups_of_shard(shard), folder / f"shard-{shard}")
+    return factory, stores
+
+
+def make_operator(backend: str, folder: Path, function: Any, load: Load) -> tuple[Operator[Any], Any]:
+    """An operator that owns all shards, on fresh stores."""
+    factory, stores = make_stores(backend, folder)
     spec = kinds.spec(
         function,
         uid="sum",

@@ -163,7 +163,7 @@ def test_the_store_of_a_sink_is_never_opened_again_on_the_disk_below(volume, tmp
         entry=EntryPoint(module="a.job"),
         checkpoint=CheckpointSettings(storage=f"{tmp_path}/storage"),
     )
-    job = StoredJob(operators=("sum",), sink_paths={"sum": str(volume.path)}, backend="hashmap")
+    job = StoredJob(operators=("sum",), premises={}, sink_paths={"sum": str(volume.path)}, backend="hashmap")
     job_storage = JobStorage(claim(settings, ManualClock(), 1, "a test"), job)
     job_storage.begin_incarnation(job_storage.restore_point(), lambda number: None)
     job_storage.leftovers.settle()

@@ -14,6 +14,7 @@ from support.spark import spark_session
 
 import sparkstate
 from sparkstate import errors
+from sparkstate.control import documents
 from sparkstate.functions import OutputTag
 from sparkstate.phases import ProcessPhase
 from sparkstate.spark import graph, planning
@@ -73,12 +74,20 @@ def check_same(found: list[dict[str, Any]], wanted: list[dict[str, Any]], keys: 
                 assert other == value, (window, name)
 
 
+@pytest.mark.fault(
+    broken="a slot is killed (SIGKILL)",
+    when="in the phase {phase}, in which built-in aggregates put out windows",
+    expected="the epoch is processed again; windows are those of Spark SQL",
+)
 @pytest.mark.parametrize(
-    ("backend", "keys", "size", "slide"),
-    [("hashmap", ["k", "n"], "5 seconds", "2 seconds"), ("rocksdb", ["n"], "4 seconds", "1 second")],
+    ("backend", "phase", "keys", "size", "slide"),
+    [
+        ("hashmap", ProcessPhase.COMMIT, ["k", "n"], "5 seconds", "2 seconds"),
+        ("rocksdb", ProcessPhase.FINISH, ["n"], "4 seconds", "1 second"),
+    ],
 )
 def test_a_killed_job_gives_what_sparks_windows_give(
-    tmp_path: Path, backend: str, keys: list[str], size: str, slide: str
+    tmp_path: Path, backend: str, phase: ProcessPhase, keys: list[str], size: str, slide: str
 ) -> None:
     window_rows.make_input(tmp_path / "in", files=12)
     params = {"keys": ",".join(keys), "size": size, "slide": slide}
@@ -86,10 +95,61 @@ def test_a_killed_job_gives_what_sparks_windows_give(
         tmp_path, "window_aggregates.py", params=params, stateBackend={"type": backend}
     )
     with driving.Driver(tmp_path, document) as driver:
-        driver.kill_in("slot-0", ProcessPhase.COMMIT)
+        wait_for_windows(driver, tmp_path / "out")
+        driver.kill_in("slot-0", phase)
         driver.finish()
     found = totals.read(tmp_path / "out")
     check_same(found, spark_windows(tmp_path / "in", keys, size, slide), keys)
+
+
+def test_windows_go_on_from_savepoints_in_two_three_and_one_slots_and_other_windows_are_refused(
+    tmp_path: Path,
+) -> None:
+    params = {"keys": "n", "size": "4 seconds", "slide": "1 second"}
+    backends, slots, rows, savepoint = ("hashmap", "rocksdb", "hashmap"), (2, 3, 1), [], ""
+    for life in range(3):
+        window_rows.make_input(tmp_path / "in", files=5, first=5 * life, seed=life)
+        out = tmp_path / f"out-{life}"
+        spec: dict[str, Any] = {
+            "name": f"life-{life}",
+            "slots": slots[life],
+            "stateBackend": {"type": backends[life]},
+            "params": {**params, "output": str(out)},
+        }
+        if life < 2:
+            spec["trigger"] = {"processingTime": "100ms"}
+        if savepoint:
+            spec["restoreFrom"] = {"uri": savepoint}
+        document = driving.manifest(tmp_path, "window_aggregates.py", **spec)
+        with driving.Driver(tmp_path / f"life-{life}", document) as driver:
+            if life < 2:
+                savepoint = stop_half_way(driver, out, f"after-{life}")
+            driver.finish()
+        rows += totals.read(out)
+    check_same(rows, spark_windows(tmp_path / "in", ["n"], "4 seconds", "1 second"), ["n"])
+
+    document["spec"]["params"]["slide"] = "2 seconds"
+    document["metadata"]["name"] = "refused"
+    with driving.Driver(tmp_path / "refused", document) as driver:
+        assert driver.wait() == 3
+    end = driver.end()
+    assert end["reason"] == "StateMigrationError"
+    assert "'windows' whose slide of windows was 1000 ms and is now 2000 ms" in end["message"]
+    assert savepoint.rpartition("/")[2] in end["message"]
+
+
+def wait_for_windows(driver: driving.Driver, out: Path) -> None:
+    """Until the first ones are published."""
+    driving.wait_for(lambda: bool(totals.read(out)), driving.PATIENCE_S, "windows", driver.process)
+
+
+def stop_half_way(driver: driving.Driver, out: Path, trigger_id: str) -> str:
+    """Stop with a savepoint when windows were put out; its URL."""
+    wait_for_windows(driver, out)
+    with driver.client() as client:
+        client.trigger_savepoint(documents.SavepointRequest(trigger_id=trigger_id, stop=True))
+        driver.finish()
+    return str(driver.end()["savepoint"]["location"])
 
 
 # --- what is declared, without running it

@@ -32,6 +32,39 @@ def by_spark(rows: DataFrame, window: Column) -> Counter[tuple[Any, ...]]:
     return Counter(tuple(row) for row in sums.select("k", *ends, "total", "n").collect())
 
 
+def frame_of(rows: list[totals.Row]) -> DataFrame:
+    session: Any = spark_session.get()
+    frame: DataFrame = session.createDataFrame(rows, "k string, id bigint, v bigint, at bigint")
+    return frame.withColumn("at", F.timestamp_millis("at"))
+
+
+@pytest.mark.fault(
+    broken="a slot is killed (SIGKILL)",
+    when="in the middle of {moment} windows",
+    expected="the epoch is processed again; each window is put out once, with all of its rows",
+)
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+@pytest.mark.parametrize("moment", ["firing", "cleaning", "merging"])
+def test_windows_are_exact_when_a_slot_dies_in_the_middle_of_them(
+    tmp_path: Path, moment: str, backend: str
+) -> None:
+    rows = totals.make_input(tmp_path / "in", files=10)
+    died = tmp_path / "died"
+    params = {"moment": moment, "died": str(died)}
+    document = driving.manifest(tmp_path, "dying_windows.py", params=params, stateBackend={"type": backend})
+    with driving.Driver(tmp_path, document) as driver:
+        driver.finish()
+        assert died.exists(), "no slot came so far"
+        incarnations = {
+            entry["incarnation"] for entry in driver.phases() if entry["process"].startswith("slot")
+        }
+        assert len(incarnations) == 2
+    frame = frame_of(rows)
+    for name in ("tumbling", "session"):
+        found = Counter(tuple(row.values()) for row in totals.read(tmp_path / "out" / name))
+        assert found == by_spark(frame, WINDOWS[name](F.col("at"))), name
+
+
 @pytest.mark.parametrize(("first", "second"), [("hashmap", "rocksdb"), ("rocksdb", "hashmap")])
 def test_windows_are_those_of_spark_sql_through_kills_and_a_savepoint(
     tmp_path: Path, first: str, second: str
@@ -66,9 +99,7 @@ def test_windows_are_those_of_spark_sql_through_kills_and_a_savepoint(
         driver.kill_in("slot-1", ProcessPhase.COMMIT)
         driver.finish()
 
-    session: Any = spark_session.get()
-    frame = session.createDataFrame(rows, "k string, id bigint, v bigint, at bigint")
-    frame = frame.withColumn("at", F.timestamp_millis("at"))
+    frame = frame_of(rows)
     for name, window in WINDOWS.items():
         before = [tuple(row.values()) for row in totals.read(tmp_path / "out" / name)]
         after = [tuple(row.values()) for row in totals.read(tmp_path / "copy" / name)]

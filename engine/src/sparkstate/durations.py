@@ -65,6 +65,15 @@ Duration: TypeAlias = Time | datetime.timedelta | str | int
 """A ``Time``, a ``timedelta``, text such as ``"5 minutes"``, or milliseconds."""
 
 
+def text(length_ms: int) -> str:
+    """A length for people, in the largest unit that it is a whole number of: ``5 min``."""
+    units = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000))
+    for unit, size in units:
+        if length_ms and length_ms % size == 0:
+            return f"{length_ms // size} {unit}"
+    return f"{length_ms} ms"
+
+
 def _text_ms(text: str, what: str) -> int:
     """``"2 hours"``, ``"-500 ms"``."""
     match = _DURATION.fullmatch(text)

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import enum
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, TypeAlias
 
@@ -285,6 +285,17 @@ class KeyedFunction:
     """Why the changes of one record cannot be undone, as ``on_error="side-output"`` asks; empty: they can."""
     judges_lateness: ClassVar[bool] = False
     """Whether the function itself finds and counts late rows, as windows do: it is given every row then."""
+
+    @property
+    def operator_title(self) -> str:
+        """The function's name on the job's page: its class, or the calls, such as ``window(…)``, that made it."""
+        return type(self).__name__
+
+    @property
+    def state_premises(self) -> Mapping[str, str]:
+        """Facts beside types on which the meaning of the function's state depends, by names that a person knows. A
+        snapshot keeps them, and a restore with others is refused. Windows have some; other functions have none."""
+        return {}
 
     @property
     def author_object(self) -> object:

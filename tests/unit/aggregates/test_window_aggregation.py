@@ -190,11 +190,15 @@ def test_windows_that_overlap_much_give_the_same(epochs, shape):
         assert rows_left("numbers", slices, opened.snapshot()) == 0
 
 
-@pytest.mark.parametrize("size", [60, 10], ids=["sliding", "tumbling"])
+@pytest.mark.parametrize(
+    "slices",
+    [Slices(60, 10, lateness=20), Slices(10, 10, lateness=20), Slices(60, 4)],
+    ids=["sliding", "tumbling", "together"],
+)
 @pytest.mark.parametrize("kind", list(KEYS))
-def test_overlays_that_go_to_disk_at_every_occasion_give_the_same(tmp_path, kind, size):
+def test_overlays_that_go_to_disk_at_every_occasion_give_the_same(tmp_path, kind, slices):
     found_by = {}
-    for name, limit in (("memory", None), ("disk", 1)):
+    for name, limit in (("memory", 1 << 30), ("disk", 1)):
         factory = RocksDBStoreFactory(
             StateBackendSettings(type="rocksdb", managed_memory_bytes=8 * MIB), tmp_path / name, ManualClock()
         )
@@ -203,9 +207,9 @@ def test_overlays_that_go_to_disk_at_every_occasion_give_the_same(tmp_path, kind
             for shard in range(2)
         }
         budget = EpochBudget(tmp_path / name / "overlays", factory, limit)
-        operator = operator_of(kind, Slices(size, 10, lateness=20), stores, budget)
+        operator = operator_of(kind, slices, stores, budget)
         found_by[name] = [row for epoch in range(8) for row in run_epoch(operator, kind, epoch)]
-        assert (budget.spilled > 0) == (limit is not None)
+        assert (budget.spilled > 0) == (name == "disk")
         for store in stores.values():
             store.close()
         factory.close()
@@ -247,7 +251,7 @@ def run_epoch(operator, kind, epoch):
     overlay = operator.begin(epoch + 1, epoch * 20 - 1 if epoch else MIN_WATERMARK, 0)
     for start in (0, 100):
         operator.process_batch(overlay, batch.slice(start, 100))
-    operator.finish(overlay, epoch * 20 + 19)
+    operator.finish(overlay, epoch * 20 + 19 if epoch < 7 else 10_000)
     found = [tuple(row.values()) for each in overlay.output() for row in each.to_pylist()]
     commit_overlays([(operator, overlay)])
     return found

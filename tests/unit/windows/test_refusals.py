@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import re
 from typing import Any
 
 import pytest
@@ -34,6 +35,11 @@ class NoMerge(AggregateFunction):
 
 class Process(windows.ProcessWindowFunction):
     def process(self, key, context, elements):
+        return []
+
+
+class Apply(windows.WindowFunction):
+    def apply(self, key, window, inputs):
         return []
 
 
@@ -139,6 +145,52 @@ def test_any_argument_gives_windows_or_a_clear_refusal(size: Any, slide: Any, of
     ):
         with contextlib.suppress(errors.SpecInvalid):
             assert make() is not None
+
+
+ONE_ARGUMENT: dict[str, Any] = {
+    "TumblingEventTimeWindows.of(size": windows.TumblingEventTimeWindows.of,
+    "TumblingProcessingTimeWindows.of(size": windows.TumblingProcessingTimeWindows.of,
+    "TumblingEventTimeWindows.of(offset": lambda it: windows.TumblingEventTimeWindows.of(10, it),
+    "SlidingEventTimeWindows.of(size": lambda it: windows.SlidingEventTimeWindows.of(it, 10),
+    "SlidingProcessingTimeWindows.of(slide": lambda it: windows.SlidingProcessingTimeWindows.of(10, it),
+    "SlidingEventTimeWindows.of(offset": lambda it: windows.SlidingEventTimeWindows.of(10, 5, it),
+    "EventTimeSessionWindows.with_gap(size": windows.EventTimeSessionWindows.with_gap,
+    "ProcessingTimeSessionWindows.with_gap(size": windows.ProcessingTimeSessionWindows.with_gap,
+    "with_dynamic_gap(": windows.EventTimeSessionWindows.with_dynamic_gap,
+    "window_size": windows.CountTumblingWindowAssigner.of,
+    "window_slide": lambda it: windows.CountSlidingWindowAssigner.of(3, it),
+    "CountTrigger.of(window_size": windows.CountTrigger.of,
+    "ContinuousEventTimeTrigger.of(interval": windows.ContinuousEventTimeTrigger.of,
+    "ContinuousProcessingTimeTrigger.of(interval": windows.ContinuousProcessingTimeTrigger.of,
+    "PurgingTrigger.of(": windows.PurgingTrigger.of,
+    "CountEvictor.of(max_count": windows.CountEvictor.of,
+    "TimeEvictor.of(window_size": windows.TimeEvictor.of,
+    "DeltaEvictor.of(threshold": lambda it: windows.DeltaEvictor.of(it, min),
+    "DeltaEvictor.of(delta_function": lambda it: windows.DeltaEvictor.of(1, it),
+    "window(": over,
+    "trigger(": lambda it: over(TUMBLING).trigger(it),
+    "evictor(": lambda it: over(TUMBLING).evictor(it),
+    "allowed_lateness(": lambda it: over(TUMBLING).allowed_lateness(it),
+    "side_output_late_data(": lambda it: over(TUMBLING).side_output_late_data(it),
+    "reduce(": lambda it: over(TUMBLING).reduce(it, value_type=LONG),
+    "reduce(value_type": lambda it: over(TUMBLING).reduce(min, value_type=it),
+    "aggregate(": lambda it: over(TUMBLING).aggregate(it, accumulator_type=LONG),
+    "process(": lambda it: over(TUMBLING).process(it, element_type=LONG),
+    "apply(element_type": lambda it: over(TUMBLING).apply(Apply(), element_type=it),
+}
+"""By what the message has to name: calls whose one argument is whatever comes."""
+
+
+@pytest.mark.parametrize("field", list(ONE_ARGUMENT))
+@given(it=ANYTHING)
+def test_a_refusal_names_the_argument_its_value_and_a_remedy(field: str, it: Any) -> None:
+    try:
+        assert ONE_ARGUMENT[field](it) is not None
+    except errors.SpecInvalid as refused:
+        message = str(refused)
+        assert field in message
+        assert repr(it) in message or f" {it}" in message
+        assert re.search(r"\b(must|give|write|pass|longer than|shorter than)\b", message)
 
 
 @given(st.integers(-(2**63) + 1, 2**63 - 1), st.integers(1, 2**63 - 1))

@@ -18,6 +18,7 @@ from sparkstate.aggregates.slices import Flags, Times
 from sparkstate.aggregates.sums import Count
 from sparkstate.batches.functions import BatchRuntimeContext
 from sparkstate.batches.keys import BatchKeys
+from sparkstate.batches.state import BatchValueState
 from sparkstate.serde.types import Types
 from sparkstate.state.descriptors import ValueStateDescriptor
 
@@ -37,6 +38,8 @@ class Output:
     column: str | None
     type: pa.DataType | None = None
     """Of the column."""
+    definition: str = ""
+    """The aggregate as SQL has it, for people and for comparison with what state was built on."""
 
 
 class StoredAccumulators:
@@ -62,8 +65,23 @@ class StoredAccumulators:
         return found
 
     def read(self, keys: BatchKeys, spaces: Times) -> Entries:
-        """The entries."""
-        return [[state.get(keys, namespaces=spaces) for state in states] for states in self._states]
+        """The entries; null where there is none."""
+        counts = self._rows.get(keys, namespaces=spaces)
+        return [[counts], *(self._parts(states, keys, spaces, counts) for states in self._states[1:])]
+
+    @staticmethod
+    def _parts(
+        states: Sequence[BatchValueState], keys: BatchKeys, spaces: Times, counts: pa.Array
+    ) -> list[pa.Array]:
+        """One aggregate's parts of all entries. They are looked for only where there are rows, because most slices that
+        rows come for are new."""
+        if not counts.null_count:
+            return [state.get(keys, namespaces=spaces) for state in states]
+        chosen = np.flatnonzero(counts.is_valid().to_numpy(zero_copy_only=False))
+        some, where = keys.select(chosen), np.full(len(counts), -1)
+        where[chosen] = np.arange(len(chosen))
+        places = pa.array(where, mask=where < 0)
+        return [state.get(some, namespaces=spaces[chosen]).take(places) for state in states]
 
     def read_present(self, keys: BatchKeys, spaces: Times) -> tuple[Entries, Flags]:
         """The entries that are there, and which are."""
@@ -99,13 +117,14 @@ class StoredAccumulators:
     ) -> Flags:
         """Fold rows into the entries of their keys and namespaces, of which ``codes`` are the numbers. Answers which
         entries were there before."""
-        counts, was_there = numbers(self._rows.get(keys, namespaces=spaces), np.int64)
+        stored = self._rows.get(keys, namespaces=spaces)
+        counts, was_there = numbers(stored, np.int64)
         self._rows.update(keys, counts + np.bincount(codes, minlength=len(counts)), namespaces=spaces)
         for output, states in zip(self._outputs, self._states[1:], strict=True):
             if not states:
                 continue
             values = batch.column(output.column).cast(output.type)
-            before = [state.get(keys, namespaces=spaces) for state in states]
+            before = self._parts(states, keys, spaces, stored)
             folded = output.aggregate.fold(before, Rows(codes, len(keys), values, times))
             for state, array in zip(states, folded, strict=True):
                 state.update(keys, array, namespaces=spaces)

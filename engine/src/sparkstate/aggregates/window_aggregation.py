@@ -14,7 +14,7 @@ that has such rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sparkstate import columns
+from sparkstate import columns, durations
 from sparkstate.aggregates import accumulators
 from sparkstate.aggregates.accumulators import Entries, Output
 from sparkstate.aggregates.slices import FARTHEST_TIME, Flags, Slices, Times
@@ -41,6 +41,8 @@ from sparkstate.functions import OutputTag
 START, END = "window_start", "window_end"
 _AT_ONCE: Final = 1 << 20
 """So many pairs of keys and slices are read together when windows end."""
+_IN_A_BLOCK: Final = 1 << 17
+"""The same where many windows of each key end: as many merges are there at once."""
 
 
 class WindowAggregation(KeyedBatchFunction):
@@ -66,6 +68,30 @@ class WindowAggregation(KeyedBatchFunction):
     @property
     def needs_event_time(self) -> bool:
         return True
+
+    @property
+    def operator_title(self) -> str:
+        kind = "Tumbling" if self._slices.slide == self._slices.size else "Sliding"
+        every = "" if kind == "Tumbling" else f" every {durations.text(self._slices.slide)}"
+        windows = f"{kind}EventTimeWindows of {durations.text(self._slices.size)}{every}"
+        return f"window({windows}).agg({', '.join(each.definition or each.kind for each in self._outputs)})"
+
+    @property
+    def state_premises(self) -> Mapping[str, str]:
+        """Slices fit one size, slide and offset. A timer for the end of a slice was set by the lateness of its time;
+        and of an aggregate that is new, windows that are open would have a part."""
+        slices = self._slices
+        lengths = {
+            "size of windows": slices.size,
+            "slide of windows": slices.slide,
+            "offset of windows": slices.offset,
+            "allowed lateness": slices.lateness,
+        }
+        return {
+            "kind of windows": "windows with built-in aggregates",
+            **{name: f"{value} ms" for name, value in lengths.items()},
+            **{f"aggregate {each.name!r}": each.definition or each.kind for each in self._outputs},
+        }
 
     def open(self, ctx: BatchRuntimeContext) -> None:
         self._windows = WindowResults(ctx, self._slices, self._outputs)
@@ -135,9 +161,15 @@ class WindowAggregation(KeyedBatchFunction):
 
     def on_timers(self, timestamps: pa.Array, keys: BatchKeys, ctx: OnTimersContext) -> Iterator[Any]:
         ends = timestamps.to_numpy() + 1
-        for part in self._parts(len(ends)):
-            places = np.arange(len(ends))[part]
+        counts = self._windows.due(ends, ctx.timer_service().current_watermark())
+        counts[~self._slices.are_ends(ends)] = 1
+        alone, together = np.flatnonzero(counts == 1), np.flatnonzero(counts > 1)
+        for part in self._parts(len(alone)):
+            places = alone[part]
             yield from self._end(keys.select(places), ends[places], ctx)
+        for part in self._parts(len(together), _IN_A_BLOCK):
+            places = together[part]
+            yield from self._end_together(keys.select(places), ends[places], counts[places], ctx)
 
     def _end(self, keys: BatchKeys, ends: Times, ctx: OnTimersContext) -> Iterator[pa.RecordBatch]:
         places = np.flatnonzero(self._slices.are_ends(ends))
@@ -149,6 +181,25 @@ class WindowAggregation(KeyedBatchFunction):
             ctx.timer_service().register_event_time_timers(ending, following, has_more)
         over = ends - self._slices.lateness
         self._forget(keys, over, np.flatnonzero(self._slices.are_ends(over)))
+
+    def _end_together(
+        self, keys: BatchKeys, ends: Times, counts: Times, ctx: OnTimersContext
+    ) -> Iterator[pa.RecordBatch]:
+        """Several windows of each key end, as at the end of a bounded input. The key's slices are read once, and the
+        timers of the windows after the first are deleted."""
+        slices, service = self._slices, ctx.timer_service()
+        block = self._windows.ending_together(keys, ends, counts)
+        for step, places, merged in block.windows():
+            yield self._frame(keys.select(places), ends[places] + step * slices.slide, merged)
+        places, starts = block.slices()
+        own_ends = slices.first_ends(starts)
+        is_done = (own_ends > ends[places]) & (own_ends < ends[places] + counts[places] * slices.slide)
+        if is_done.any():
+            service.delete_event_time_timers(keys.select(places[is_done]), own_ends[is_done] - 1)
+        places, starts = block.passed()
+        if len(places):
+            self._windows.stored.remove(keys.select(places), starts)
+        service.register_event_time_timers(keys, ends + counts * slices.slide - 1, block.has_more())
 
     def _frame(self, keys: BatchKeys, ends: Times, merged: Entries) -> pa.RecordBatch:
         """A row for each window that has rows."""
@@ -167,9 +218,9 @@ class WindowAggregation(KeyedBatchFunction):
             pairs = keys.select(np.repeat(places, spaces.shape[1]))
             self._windows.stored.clear(pairs, spaces.reshape(-1))
 
-    def _parts(self, windows: int) -> Iterator[slice]:
+    def _parts(self, windows: int, at_once: int = _AT_ONCE) -> Iterator[slice]:
         """So many windows at once that their slices fit in memory."""
-        step = max(1, _AT_ONCE // self._slices.per_window)
+        step = max(1, at_once // self._slices.per_window)
         return (slice(start, start + step) for start in range(0, windows, step))
 
 

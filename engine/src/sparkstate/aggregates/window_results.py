@@ -23,7 +23,8 @@ import pyarrow as pa
 from sparkstate.aggregates import accumulators
 from sparkstate.aggregates.accumulators import Entries, Output, StoredAccumulators
 from sparkstate.aggregates.aggregate import numbers
-from sparkstate.aggregates.slices import Flags, Slices, Times
+from sparkstate.aggregates.slices import FARTHEST_TIME, Flags, Slices, Times
+from sparkstate.aggregates.window_blocks import WindowBlock
 from sparkstate.batches.functions import BatchRuntimeContext
 from sparkstate.batches.keys import BatchKeys
 from sparkstate.serde.types import Types
@@ -75,18 +76,37 @@ class WindowResults:
         merged = accumulators.taken(accumulators.joined(first, second), back)
         return merged, np.concatenate([first_more, second_more])[back]
 
+    def due(self, ends: Times, watermark: int) -> Times:
+        """Of windows that end now: how many windows of the key end together, this one included; at most as many as
+        begin within a window. 1 where one after another costs less, and where slices have timers for the end of their
+        lateness: such a timer may be that of a window as well."""
+        if not self.has_tails or self.slices.lateness:
+            return np.ones(len(ends), np.int64)
+        last = min(watermark, 2 * FARTHEST_TIME) + 1
+        counts = np.minimum((last - ends) // self.slices.slide + 1, self._steps)
+        return np.where(counts * 2 >= self._steps, counts, 1)
+
+    def ending_together(self, keys: BatchKeys, ends: Times, counts: Times) -> WindowBlock:
+        """The windows that end now, and those after them up to ``counts`` of each key."""
+        width = self.slices.per_window + (int(counts.max()) - 1) * self.slices.per_slide
+        spaces = ends[:, None] - self.slices.size + np.arange(width, dtype=np.int64) * self.slices.width
+        found, present = self._read(keys, spaces)
+        self._forget_tails(keys, ends)
+        return WindowBlock(self.stored, self.slices, counts, spaces, found, present)
+
     def forget_tails(self, keys: BatchKeys, following: int) -> None:
         """Slices of these keys changed that may have been merged; ``following`` is the end of the next window."""
-        if not self.has_tails:
-            return
+        if self.has_tails:
+            self._forget_tails(keys, np.full(len(keys), following))
+
+    def _forget_tails(self, keys: BatchKeys, following: Times) -> None:
         has_turn = self._turns.get(keys, namespaces=_front(keys)).is_valid().to_numpy(zero_copy_only=False)
         if not has_turn.any():
             return
-        keys = keys.select(np.flatnonzero(has_turn))
-        starts = following - self.slices.size + np.arange(self._steps, dtype=np.int64) * self.slices.slide
-        self._tails.clear(
-            keys.select(np.repeat(np.arange(len(keys)), len(starts))), np.tile(starts, len(keys))
-        )
+        chosen = np.flatnonzero(has_turn)
+        keys, steps = keys.select(chosen), np.arange(self._steps, dtype=np.int64) * self.slices.slide
+        starts = following[chosen, None] - self.slices.size + steps
+        self._tails.clear(keys.select(np.repeat(np.arange(len(keys)), len(steps))), starts.reshape(-1))
         self._end_merging(keys)
 
     # ---
@@ -112,7 +132,9 @@ class WindowResults:
         used = np.flatnonzero(accumulators.has_rows(tails))
         if len(used):
             self._tails.remove(keys.select(used), starts[used])
-        has_more = accumulators.has_rows(front) | self._tails.present(keys, starts + self.slices.slide)
+        has_more = accumulators.has_rows(front)
+        if len(rest := np.flatnonzero(~has_more)):
+            has_more[rest] = self._tails.present(keys.select(rest), starts[rest] + self.slices.slide)
         if has_more.all():
             self._tails.write(keys, _front(keys), front)
         else:

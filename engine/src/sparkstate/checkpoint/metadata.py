@@ -63,6 +63,9 @@ class CheckpointMetadata(msgspec.Struct, frozen=True, kw_only=True):
     operators: tuple[str, ...]
     states: tuple[StateMeta, ...]
     shards: tuple[ShardHandle, ...]
+    premises: dict[str, dict[str, str]] = {}
+    """By uid what an operator's state was built on (``checkpoint.premises``); those without any are left out. Empty in
+    older versions' snapshots."""
     operator_state: tuple[FileHandle, ...] = ()
     """One file of each slot, in order (``checkpoint.operator_parts``); empty where the job has no operator state."""
     source_position: FileHandle | None = None

@@ -136,7 +136,7 @@ def _of_source(source: graph.Source) -> str:
 
 def _of_operator(operator: graph.Operator) -> str:
     by = f" by {', '.join(operator.keys)}" if operator.keys else ""
-    return f"{type(operator.function).__name__}{by}"
+    return f"{operator.function.operator_title}{by}"
 
 
 def _of_sink(sink: FileSink | graph.UserSink) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from sparkstate import errors, keygroups
+from sparkstate.checkpoint import premises
 from sparkstate.checkpoint.restore import RestoredSnapshot
 from sparkstate.keygroups import KeySpace
 from sparkstate.settings import JobSettings
@@ -60,6 +61,15 @@ def _all(readers: Sequence[Sequence[str]]) -> set[str]:
 
 def _numbers(reader: str, readers: Sequence[Sequence[str]]) -> str:
     return " and ".join(str(number) for number, source in enumerate(readers) if reader in source)
+
+
+def require_premises(restored: RestoredSnapshot, declared: graph.Graph) -> None:
+    """State that was built on another size of windows, or other aggregates, would give wrong results: refuse it."""
+    if restored.metadata is None:
+        return
+    for uid, stored in restored.metadata.premises.items():
+        if uid in declared.operators:
+            premises.check(uid, stored, declared.operators[uid].function.state_premises, restored.plan.url)
 
 
 def key_space(settings: JobSettings, restored: RestoredSnapshot) -> KeySpace:

@@ -44,6 +44,8 @@ class StoredJob:
 
     operators: tuple[str, ...]
     """Their uids."""
+    premises: Mapping[str, Mapping[str, str]]
+    """Of those that have any (``checkpoint.premises``)."""
     sink_paths: Mapping[str, str]
     """The folder of each exact sink, by the sink's uid."""
     backend: str
@@ -108,6 +110,7 @@ def metadata_of(
         backend=job.backend,
         operators=job.operators,
         states=parts.states,
+        premises={uid: dict(premises) for uid, premises in job.premises.items()},
         shards=parts.shards,
         operator_state=parts.operator_state,
         source_position=stored.archive,

@@ -140,7 +140,7 @@ class _Reader:
                 "last, stddev, stddev_samp, stddev_pop, variance, var_samp, var_pop and approx_count_distinct"
             )
         if _class(function) == "Count" and _counts_rows(function):
-            return Output(field.name, "count", Count(of_rows=True), None)
+            return Output(field.name, "count", Count(of_rows=True), None, definition="count(*)")
         column, kind = self._input(function, name, where)
         try:
             made = make(function, kind, to_arrow_type(field.dataType, timezone="UTC"), _is_ansi(self._frame))
@@ -148,7 +148,8 @@ class _Reader:
                 assert part.type.describe()
         except errors.SpecInvalid as error:
             raise errors.SpecInvalid(f"{where}: {error}") from None
-        return Output(field.name, _KINDS.get(_class(function), name), made, column, kind)
+        state = _KINDS.get(_class(function), name)
+        return Output(field.name, state, made, column, kind, _definition(function, state, made))
 
     def _input(self, function: Any, name: str, where: str) -> tuple[str, pa.DataType]:
         """The column of an aggregate's values, and its type."""
@@ -196,6 +197,16 @@ class _Reader:
                 f"{where}: {sql} cannot be computed before rows go to the slots; make it a column of the DataFrame by "
                 "withColumn before keyed(…), and aggregate that"
             )
+
+
+def _definition(function: Any, name: str, made: Aggregate) -> str:
+    """The aggregate as SQL has it. Two that differ in it must not share state."""
+    more = ""
+    if isinstance(made, EndValue) and made.ignores_nulls:
+        more = " ignore nulls"
+    if isinstance(made, DistinctCount):
+        more = f", rsd {made.deviation}"
+    return f"{name}({_unqualified(function.children().apply(0))}{more})"
 
 
 def _unqualified(expression: Any) -> str:

@@ -12,7 +12,7 @@ import itertools
 import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -20,6 +20,7 @@ from typing import Any, Self
 from sparkstate import state_backend
 from sparkstate.backends import base, canonical, loader
 from sparkstate.backends.custom.factory import BackendContext, BackendFactory
+from sparkstate.checkpoint import premises
 from sparkstate.functions import MAX_WATERMARK, MIN_WATERMARK, KeyedFunction, OutputTag, TimeDomain
 from sparkstate.keygroups import KeySpace
 from sparkstate.operators import kinds
@@ -48,6 +49,8 @@ class HarnessSnapshot:
     """Its number, which the function was told."""
     operator_state: tuple[bytes, ...] = ()
     """Of each subtask."""
+    premises: Mapping[str, str] = field(default_factory=dict)
+    """Facts that the state depends on, such as the size of windows; a function with others is refused."""
 
 
 class KeyedProcessHarness:
@@ -254,7 +257,14 @@ class KeyedProcessHarness:
                 files.append(file.path.read_bytes())
             finally:
                 taken.release()
-        return HarnessSnapshot(tuple(files), self._watermark, self._clock.now_ms(), self._checkpoints, parts)
+        return HarnessSnapshot(
+            tuple(files),
+            self._watermark,
+            self._clock.now_ms(),
+            self._checkpoints,
+            parts,
+            dict(self._spec.function.state_premises),
+        )
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         """Tell the functions that this checkpoint is complete."""
@@ -266,12 +276,13 @@ class KeyedProcessHarness:
 
     def restore(self, snapshot: HarnessSnapshot, parallelism: int | None = None) -> None:
         """Start again from a snapshot, with as many subtasks as before or with another ``parallelism``: the functions
-        are closed and opened, output stays as it is."""
+        are closed and opened, output stays as it is. Raises ``StateMigrationError`` for state that does not fit."""
         if len(snapshot.shards) != self._key_space.shards:
             raise ValueError(
                 f"the snapshot has {len(snapshot.shards)} shards, this harness {self._key_space.shards}; "
                 "make both harnesses with the same max_parallelism and shards"
             )
+        premises.check(self._spec.uid, snapshot.premises, self._spec.function.state_premises, "the snapshot")
         self._stop()
         self._watermark = snapshot.watermark
         self._clock = ManualClock(snapshot.processing_time)

@@ -37,6 +37,11 @@ class WindowAssigner(ABC):
     WindowAssignerContext: TypeAlias = _Context
     """As PyFlink names it in annotations."""
 
+    @property
+    def assigner_title(self) -> str:
+        """The windows' name on the job's page."""
+        return type(self).__name__
+
     @abstractmethod
     def assign_windows(
         self, element: Any, timestamp: int | None, context: WindowAssignerContext

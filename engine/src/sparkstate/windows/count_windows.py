@@ -40,6 +40,11 @@ class CountSlidingWindowAssigner(WindowAssigner):
         first = max(0, -(-(before - self.size + 1) // slide))
         return [CountWindow(number) for number in range(last, first - 1, -1)]
 
+    @property
+    def assigner_title(self) -> str:
+        every = "" if self.slide == self.size else f" every {self.slide}"
+        return f"{type(self).__name__} of {self.size} rows{every}"
+
     def completes(self, window: CountWindow, context: WindowAssignerContext) -> bool:
         """Whether the row that was just assigned is the window's last one."""
         rows = context.get_runtime_context().get_state(self._rows).value() or 0

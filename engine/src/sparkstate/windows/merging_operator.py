@@ -27,6 +27,8 @@ class MergingWindowOperator(WindowOperator):
         contents: OpenContents,
         function: AnyWindowFunction | None,
         *,
+        contents_name: str,
+        title: str,
         evictor: Evictor | None = None,
         lateness_ms: int = 0,
         late_tag: OutputTag | None = None,
@@ -36,6 +38,8 @@ class MergingWindowOperator(WindowOperator):
             trigger,
             contents,
             function,
+            contents_name=contents_name,
+            title=title,
             evictor=evictor,
             lateness_ms=lateness_ms,
             late_tag=late_tag,
@@ -65,7 +69,7 @@ class MergingWindowOperator(WindowOperator):
             window, is_new = windows.add(assigned, self._merge)
             last = window.max_timestamp()
             if self._in_event_time and last + self.lateness_ms <= watermark:
-                windows.retire(window)
+                self._retire_ended(window)
                 continue
             is_skipped = False
             contents = windows.namespace(window)
@@ -82,7 +86,8 @@ class MergingWindowOperator(WindowOperator):
         self, result: TimeWindow, gone: Sequence[TimeWindow], contents: Any, moved: Sequence[Any]
     ) -> None:
         """Windows have become one: so do their triggers, their timers and their contents."""
-        self._check_end(result)
+        if not self._merging_assigner.merges_what_touches:
+            self._check_end(result)
         scope = self._trigger_scope
         if not self._only_at_end:
             scope.namespace, scope.merged = result, gone
@@ -93,6 +98,13 @@ class MergingWindowOperator(WindowOperator):
             if self.lateness_ms or not self._only_at_end:
                 self._delete_end(window, scope)
         self._contents.merge(contents, moved)
+
+    def _retire_ended(self, window: TimeWindow) -> None:
+        """A row came too late for its window. There is one where an earlier run of the job had a greater lateness."""
+        contents = self._windows.namespace(window)
+        if self._contents.values(contents):
+            self._forget(window, contents)
+        self._windows.retire(window)
 
     def _check_end(self, result: TimeWindow) -> None:
         scope = self._assigner_scope

@@ -103,7 +103,12 @@ class WindowOperation:
             )
         _checked(value_type, "reduce(value_type=…)")
         return self._folding(
-            contents.reducing(reduce_function), window_function, value_type, value_type, "reduce"
+            contents.reducing(reduce_function),
+            window_function,
+            value_type,
+            value_type,
+            "reduce",
+            _call("reduce", reduce_function, window_function),
         )
 
     def aggregate(
@@ -132,7 +137,8 @@ class WindowOperation:
             )
         _checked(accumulator_type, "aggregate(accumulator_type=…)")
         fold = contents.aggregating(aggregate_function)
-        return self._folding(fold, window_function, accumulator_type, element_type, "aggregate")
+        call = _call("aggregate", aggregate_function, window_function)
+        return self._folding(fold, window_function, accumulator_type, element_type, "aggregate", call)
 
     def process(
         self, process_window_function: ProcessWindowFunction, *, element_type: TypeInformation
@@ -162,6 +168,7 @@ class WindowOperation:
         stored_type: TypeInformation,
         element_type: TypeInformation | None,
         what: str,
+        call: str,
     ) -> WindowOperator:
         if window_function is not None and not isinstance(
             window_function, (ProcessWindowFunction, WindowFunction)
@@ -169,18 +176,22 @@ class WindowOperation:
             wanted = "a ProcessWindowFunction or WindowFunction"
             raise _refused(what, wanted, window_function, "window_function=")
         if not self.keeps_rows:
-            return self._operator(contents.keep_folded(fold, stored_type), window_function)
+            return self._operator(
+                contents.keep_folded(fold, stored_type), window_function, f"one value, by {what}", call
+            )
         kind = _checked(element_type, f"{what}(element_type=…), with an evictor, which keeps all rows,")
         kept = contents.keep_timestamped(kind, lambda values: contents.folded(fold, values))
-        return self._operator(kept, window_function)
+        return self._operator(kept, window_function, "rows with their times", call)
 
     def _listing(self, function: AnyFunction, element_type: TypeInformation, what: str) -> WindowOperator:
-        kind = _checked(element_type, f"{what}(element_type=…)")
+        kind, call = _checked(element_type, f"{what}(element_type=…)"), _call(what, function)
         if not self.keeps_rows:
-            return self._operator(contents.keep_rows(kind), function)
-        return self._operator(contents.keep_timestamped(kind, list), function)
+            return self._operator(contents.keep_rows(kind), function, "rows", call)
+        return self._operator(contents.keep_timestamped(kind, list), function, "rows with their times", call)
 
-    def _operator(self, kept: contents.OpenContents, function: AnyFunction | None) -> WindowOperator:
+    def _operator(
+        self, kept: contents.OpenContents, function: AnyFunction | None, contents_name: str, call: str
+    ) -> WindowOperator:
         trigger = self.chosen_trigger or self.assigner.get_default_trigger(None)
         if not isinstance(trigger, Trigger):
             raise errors.SpecInvalid(
@@ -193,11 +204,19 @@ class WindowOperation:
             trigger,
             kept,
             function,
+            contents_name=contents_name,
+            title=self._title(call),
             evictor=self.chosen_evictor,
             lateness_ms=self.lateness_ms,
             late_tag=self.late_tag,
         )
         return made
+
+    def _title(self, call: str) -> str:
+        """The calls that declared the operator, for people."""
+        chosen = {"trigger": self.chosen_trigger, "evictor": self.chosen_evictor}
+        calls = [f"{name}({type(each).__name__})" for name, each in chosen.items() if each is not None]
+        return ".".join([f"window({self.assigner.assigner_title})", *calls, call])
 
     def _need_event_time(self, what: str) -> None:
         if not self.assigner.is_event_time():
@@ -205,6 +224,12 @@ class WindowOperation:
                 f"{what}: the windows of {self.assigner!r} do not end by event time, so no row is late; leave it out, "
                 "or use windows of event time"
             )
+
+
+def _call(what: str, *functions: object) -> str:
+    """A call as its author wrote it, for people."""
+    given = [function for function in functions if function is not None]
+    return f"{what}({', '.join(getattr(each, '__name__', type(each).__name__) for each in given)})"
 
 
 def _refused(what: str, wanted: str, function: object, name: str = "") -> errors.SpecInvalid:

@@ -38,6 +38,11 @@ class _Sessions(MergingWindowAssigner):
             time_windows.refuse_missing_time(self)
         return (time_window(moment, self._gap_of(element)),)
 
+    @property
+    def assigner_title(self) -> str:
+        gap = f"a gap of {durations.text(self.gap)}" if isinstance(self.gap, int) else "a dynamic gap"
+        return f"{type(self).__name__} with {gap}"
+
     def _gap_of(self, element: Any) -> int:
         if isinstance(self._extract, int):
             return self._extract

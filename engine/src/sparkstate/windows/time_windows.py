@@ -41,6 +41,11 @@ class FixedWindows(WindowAssigner):
             refuse_missing_time(self)
         return self.windows_at(moment)
 
+    @property
+    def assigner_title(self) -> str:
+        every = "" if self.slide == self.size else f" every {durations.text(self.slide)}"
+        return f"{type(self).__name__} of {durations.text(self.size)}{every}"
+
     def windows_at(self, moment: int) -> list[TimeWindow]:
         """The windows that hold this moment (ms), the latest first."""
         last, size = moment - (moment - self.offset) % self.slide, self.size

@@ -12,7 +12,7 @@ for an author's trigger, which may delete a timer that is the window's end as we
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 from sparkstate.functions import (
@@ -31,6 +31,7 @@ from sparkstate.windows.assigner import WindowAssigner
 from sparkstate.windows.contents import OpenContents, TimestampedContents
 from sparkstate.windows.evictors import Evictor
 from sparkstate.windows.functions import AnyWindowFunction
+from sparkstate.windows.premises import premises_of
 from sparkstate.windows.time_triggers import EventTimeTrigger
 from sparkstate.windows.trigger import Trigger, TriggerResult
 
@@ -47,15 +48,20 @@ class WindowOperator(KeyedProcessFunction):
         contents: OpenContents,
         function: AnyWindowFunction | None,
         *,
+        contents_name: str,
+        title: str,
         evictor: Evictor | None = None,
         lateness_ms: int = 0,
         late_tag: OutputTag | None = None,
     ) -> None:
+        """For people: ``contents_name`` says what a window keeps, ``title`` what its author wrote."""
         self.assigner = assigner
         self.trigger = trigger
         self.evictor = evictor
         self.lateness_ms = lateness_ms
         self.late_tag = late_tag
+        self._contents_name = contents_name
+        self._title = title
         self._open_contents = contents
         self._function = function
         self._in_event_time = assigner.is_event_time()
@@ -64,6 +70,14 @@ class WindowOperator(KeyedProcessFunction):
         self._keeps_timers = type(trigger).__module__.startswith("sparkstate.") and not _has_nested(trigger)
 
     # --- life
+
+    @property
+    def operator_title(self) -> str:
+        return self._title
+
+    @property
+    def state_premises(self) -> Mapping[str, str]:
+        return premises_of(self.assigner, self.trigger, self._contents_name)
 
     @property
     def author_object(self) -> object:
@@ -242,7 +256,15 @@ class WindowOperator(KeyedProcessFunction):
         return self._act(result, window, contents, host)
 
     def _has_ended(self, timestamp: int, window: Any, by_event_time: bool) -> bool:
-        return by_event_time is self._in_event_time and timestamp == self.end_of(window)
+        """Whether the window is over. Where not, its timer for that is there afterwards, even if the job had another
+        lateness when the window began."""
+        if by_event_time is not self._in_event_time or timestamp < window.max_timestamp():
+            return False
+        if timestamp >= self.end_of(window):
+            return True
+        self._trigger_scope.namespace = window_module.namespace_of(window)
+        self._register_end(window, self._trigger_scope)
+        return False
 
 
 def _has_nested(trigger: Trigger) -> bool:

@@ -52,11 +52,12 @@ def aggregates() -> list[Any]:
     ]
 
 
-def make_input(folder: Path, files: int, rows: int = 400, seed: int = 3) -> None:
-    """Write ``files`` files; event time grows by a second a file, disordered by less than 1.5 seconds."""
+def make_input(folder: Path, files: int, rows: int = 400, seed: int = 3, first: int = 0) -> None:
+    """Write ``files`` files, numbered from ``first``. Event time grows by a second a file, and is disordered by less
+    than 1.5 seconds."""
     rng = random.Random(seed)
     folder.mkdir(parents=True, exist_ok=True)
-    for number in range(files):
+    for number in range(first, first + files):
         # Even times in even files: so no two rows have one time, and there is one first and one last.
         times = rng.sample(range(number % 2, 1500, 2), rows)
         made = [_row(rng, number * 1000 + time) for time in times]

@@ -1,0 +1,160 @@
+"""Built-in aggregates of windows over a savepoint: into another number of slots, into the other backend, and with other
+windows or aggregates, whose state would not fit."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Literal
+
+import pyarrow as pa
+import pytest
+
+from sparkstate import errors
+from sparkstate.aggregates.accumulators import Output
+from sparkstate.aggregates.deviations import Deviation
+from sparkstate.aggregates.distinct import DistinctCount
+from sparkstate.aggregates.extremes import Extreme
+from sparkstate.aggregates.slices import Slices
+from sparkstate.aggregates.sums import Count, Sum
+from sparkstate.aggregates.window_aggregation import WindowAggregation
+from sparkstate.functions import MIN_WATERMARK
+from sparkstate.serde.types import Types
+from sparkstate.testing import KeyedProcessHarness
+
+LONG, TEXT = pa.int64(), pa.string()
+TOTAL = Output("total", "sum", Sum(LONG), "v", LONG, "sum(v)")
+OUTPUTS = (
+    Output("rows", "count", Count(of_rows=True), None, definition="count(*)"),
+    TOTAL,
+    Output("greatest", "max", Extreme(TEXT, is_greatest=True), "s", TEXT, "max(s)"),
+    Output("spread", "stddev_pop", Deviation(is_sample=False), "v", LONG, "stddev_pop(v)"),
+    Output("kinds", "approx_count_distinct", DistinctCount(), "s", TEXT, "approx_count_distinct(s)"),
+)
+SLIDING = Slices(60, 10, 5, 20)
+KEY_TYPES = {"numbers": Types.LONG(), "text": Types.STRING()}
+Backend = Literal["hashmap", "rocksdb"]
+
+
+def harness(
+    kind: str, backend: Backend, slots: int, slices: Slices = SLIDING, outputs: tuple[Output, ...] = OUTPUTS
+) -> KeyedProcessHarness:
+    return KeyedProcessHarness(
+        WindowAggregation(slices, ("k",), outputs),
+        key=lambda row: row.k,
+        key_type=KEY_TYPES[kind],
+        backend=backend,
+        parallelism=slots,
+        shards=4,
+    )
+
+
+def epochs(kind: str) -> Iterator[tuple[list[tuple[dict[str, Any], int]], int]]:
+    """Rows of fifty keys with times out of order, some behind the watermark; and the watermark after them."""
+    rng = random.Random(5)
+    for epoch in range(18):
+        rows = []
+        for _ in range(120):
+            number = rng.randrange(50)
+            key = number if kind == "numbers" else f"key-{number}"
+            values = {"k": key, "v": rng.randrange(-9, 10), "s": rng.choice("abcde")}
+            rows.append((values, epoch * 15 + rng.randrange(-45, 20)))
+        yield rows, epoch * 15
+
+
+def run(kind: str, lives: list[tuple[Backend, int]]) -> tuple[Counter[Any], int]:
+    """The rows put out over these lives, one savepoint after another; and the timers that are left at the end."""
+    found: Counter[Any] = Counter()
+    every = len(list(epochs(kind))) // len(lives)
+    opened = harness(kind, *lives[0])
+    try:
+        for number, (rows, watermark) in enumerate(epochs(kind)):
+            if number and number % every == 0:
+                taken = opened.snapshot()
+                opened.close()
+                opened = harness(kind, *lives[number // every])
+                opened.restore(taken)
+            opened.process_elements(rows, watermark)
+            found.update(_rounded(opened))
+        opened.process_watermark(10_000)
+        found.update(_rounded(opened))
+        return found, opened.num_event_timers()
+    finally:
+        opened.close()
+
+
+def _rounded(opened: KeyedProcessHarness) -> list[tuple[Any, ...]]:
+    rows = [
+        tuple(round(each, 6) if isinstance(each, float) else each for each in row) for row in opened.output()
+    ]
+    opened.clear_output()
+    return rows
+
+
+@pytest.mark.parametrize("kind", list(KEY_TYPES))
+@pytest.mark.parametrize("begins_on", ["hashmap", "rocksdb"])
+def test_windows_go_on_in_two_three_and_one_slots_and_in_the_other_backend(
+    kind: str, begins_on: Backend
+) -> None:
+    other: Backend = "rocksdb" if begins_on == "hashmap" else "hashmap"
+    wanted, _ = run(kind, [("hashmap", 1)])
+    assert len(wanted) > 500
+    found, timers_left = run(kind, [(begins_on, 2), (other, 3), (begins_on, 1)])
+    assert found == wanted
+    assert timers_left == 0
+
+
+CHANGED: dict[str, tuple[Slices, tuple[Output, ...], str]] = {
+    "size": (replace(SLIDING, size=30), OUTPUTS, "size of windows was 60 ms and is now 30 ms"),
+    "slide": (replace(SLIDING, slide=20), OUTPUTS, "slide of windows was 10 ms and is now 20 ms"),
+    "offset": (replace(SLIDING, offset=0), OUTPUTS, "offset of windows was 5 ms and is now 0 ms"),
+    "lateness": (replace(SLIDING, lateness=0), OUTPUTS, "allowed lateness was 20 ms and is now 0 ms"),
+    "an aggregate less": (SLIDING, OUTPUTS[:-1], "aggregate 'kinds' was approx_count_distinct.* now none"),
+    "an aggregate more": (
+        SLIDING,
+        (*OUTPUTS, replace(TOTAL, name="again")),
+        r"aggregate 'again' was none and is now sum\(v\)",
+    ),
+    "another column": (
+        SLIDING,
+        (OUTPUTS[0], replace(TOTAL, column="w", definition="sum(w)"), *OUTPUTS[2:]),
+        r"aggregate 'total' was sum\(v\) and is now sum\(w\)",
+    ),
+}
+
+
+@pytest.mark.parametrize(("slices", "outputs", "message"), CHANGED.values(), ids=list(CHANGED))
+def test_state_of_other_windows_or_aggregates_is_refused(
+    slices: Slices, outputs: tuple[Output, ...], message: str
+) -> None:
+    with harness("numbers", "hashmap", 1) as before, harness("numbers", "hashmap", 1, slices, outputs) as now:
+        before.process_element({"k": 1, "v": 1, "s": "a"}, 3)
+        with pytest.raises(errors.StateMigrationError, match=f"'harness' whose {message}.*another uid"):
+            now.restore(before.snapshot())
+        # It goes on as it was.
+        now.process_element({"k": 1, "v": 1, "s": "a", "w": 1}, 3)
+        now.process_watermark(MIN_WATERMARK + 1)
+
+
+def test_the_order_of_aggregates_may_change() -> None:
+    with (
+        harness("numbers", "hashmap", 1) as before,
+        harness("numbers", "hashmap", 1, SLIDING, OUTPUTS[::-1]) as now,
+    ):
+        before.process_element({"k": 1, "v": 4, "s": "a"}, 3)
+        now.restore(before.snapshot())
+        now.process_watermark(10_000)
+        assert {row.total for row in now.output()} == {4}
+
+
+def test_state_of_an_older_version_has_no_premises_and_is_not_compared() -> None:
+    with (
+        harness("numbers", "hashmap", 1) as before,
+        harness("numbers", "hashmap", 1, outputs=OUTPUTS[:2]) as now,
+    ):
+        before.process_element({"k": 1, "v": 4, "s": "a"}, 3)
+        now.restore(replace(before.snapshot(), premises={}))
+        now.process_watermark(10_000)
+        assert {row.total for row in now.output()} == {4}
