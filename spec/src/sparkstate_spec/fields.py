@@ -126,7 +126,7 @@ TABLE = (
         flink=("state.backend.type", "state.backend"),
         # A type that is written down would contradict settings that only the other type has.
         applies=_none_of(*ONLY_ROCKSDB),
-        # jobmanager, filesystem and the last three are names from before Flink 1.13.
+        # jobmanager, filesystem, MemoryStateBackend, FsStateBackend and RocksDBStateBackend are from before Flink 1.13.
         words={
             "hashmap": "hashmap",
             "jobmanager": "hashmap",
@@ -138,6 +138,22 @@ TABLE = (
             "org.apache.flink.runtime.state.memory.MemoryStateBackendFactory": "hashmap",
             "org.apache.flink.runtime.state.filesystem.FsStateBackendFactory": "hashmap",
             "org.apache.flink.contrib.streaming.state.RocksDBStateBackendFactory": "rocksdb",
+            "org.apache.flink.runtime.state.hashmap.HashMapStateBackend": "hashmap",
+            "org.apache.flink.contrib.streaming.state.EmbeddedRocksDBStateBackend": "rocksdb",
+            "org.apache.flink.state.rocksdb.EmbeddedRocksDBStateBackend": "rocksdb",
+            "org.apache.flink.runtime.state.memory.MemoryStateBackend": "hashmap",
+            "org.apache.flink.runtime.state.filesystem.FsStateBackend": "hashmap",
+            "org.apache.flink.contrib.streaming.state.RocksDBStateBackend": "rocksdb",
+            "HashMapStateBackendFactory": "hashmap",
+            "EmbeddedRocksDBStateBackendFactory": "rocksdb",
+            "MemoryStateBackendFactory": "hashmap",
+            "FsStateBackendFactory": "hashmap",
+            "RocksDBStateBackendFactory": "rocksdb",
+            "HashMapStateBackend": "hashmap",
+            "EmbeddedRocksDBStateBackend": "rocksdb",
+            "MemoryStateBackend": "hashmap",
+            "FsStateBackend": "hashmap",
+            "RocksDBStateBackend": "rocksdb",
         },
     ),
     Field("stateBackend.incremental", "boolean", True, (f"{C}.incremental", "state.backend.incremental"), _OF_ROCKSDB),
