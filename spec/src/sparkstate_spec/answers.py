@@ -16,7 +16,7 @@ from sparkstate_spec.problems import NOT_IN_THIS_VERSION
 from sparkstate_spec.rules import flink
 
 Outcome = Literal["applied", "overridden", "no meaning here", "not yet", "refused"]
-"""``not yet`` and ``refused`` stop the job; the others do not."""
+"""``refused`` stops the job; so does ``not yet``, if its text says so. The others do not."""
 
 _OLD_NAMES = ("jobmanager", "filesystem", "MemoryStateBackend", "FsStateBackend", ".RocksDBStateBackend")
 
@@ -48,10 +48,11 @@ def _answer(key: str, configuration: Mapping[str, str], kept: Leaves, above: Lea
     text = configuration[key]
     alone = rules.broken({"spec": {"configuration": {key: text}}}, flink.ALL)
     if alone:
-        later = all(NOT_IN_THIS_VERSION in problem.message for problem in alone)
         notes = {problem.note for problem in alone} - {key, ""}
         said = "; ".join((*(problem.message for problem in alone), *notes))
-        return Answer(key, "not yet" if later else "refused", said)
+        if all(NOT_IN_THIS_VERSION in problem.message for problem in alone):
+            return Answer(key, "not yet", f"{said}, so the job is refused")
+        return Answer(key, "refused", said)
     found = layers.of_keys({key: text}, JOB)
     for path in found:
         if path in above:
@@ -64,7 +65,7 @@ def _answer(key: str, configuration: Mapping[str, str], kept: Leaves, above: Lea
         if twin:
             return Answer(key, "refused", f"{twin[0]} means the same; keep one", text)
         return Answer(key, "applied", f"spec.{path}{_renamed(key, text)}", text)
-    return Answer(key, "no meaning here", _reason(key))
+    return _without_field(key)
 
 
 def _is_on_heap(configuration: Mapping[str, str], kept: Leaves) -> bool:
@@ -100,9 +101,11 @@ def deprecation(text: str) -> str:
     )
 
 
-def _reason(key: str) -> str:
-    for prefixes, message in NOT_APPLICABLE:
-        if key.startswith(prefixes):
-            return message
-    fixed = any(key in keys for keys, _, _ in FIXED) or any(key.startswith(prefixes) for prefixes, _ in LATER)
-    return "it asks for what happens anyway" if fixed else "the metric is off, as without the key"
+def _without_field(key: str) -> Answer:
+    if any(key in keys for keys, _, _ in FIXED):
+        return Answer(key, "no meaning here", "it asks for what happens anyway")
+    for outcome, families in (("no meaning here", NOT_APPLICABLE), ("not yet", LATER)):
+        for prefixes, message in families:
+            if key.startswith(prefixes):
+                return Answer(key, outcome, message)
+    return Answer(key, "no meaning here", "the metric is off, as without the key")

@@ -108,14 +108,24 @@ LATER = (
         "the changelog state backend is not in this version",
     ),
     (
-        ("execution.checkpointing.file-merging.",),
+        (f"{C}.file-merging.",),
         "control of file merging by these keys is not in this version",
     ),
     (("state.backend.forst.",), "disaggregated state backends are not in this version"),
 )
-"""Families for later versions."""
+"""Families for later versions. The switch of each is in ``FIXED``; what its other keys say has no effect without it."""
 
 FIXED = (
+    (
+        ("state.backend.changelog.enabled", "state.changelog.enabled"),
+        "false",
+        "the changelog state backend is not in this version",
+    ),
+    (
+        (f"{C}.file-merging.enabled",),
+        "false",
+        "control of file merging by these keys is not in this version",
+    ),
     (
         (f"{C}.storage", "state.checkpoint-storage"),
         "filesystem",

@@ -46,7 +46,6 @@ CONFIGURATION: tuple[tuple[str, Spec, Spec], ...] = (
         {f"{C}.file-merging.enabled": "false"},
         {f"{C}.file-merging.enabled": "true"},
     ),
-    ("disaggregated state backends", {}, {"state.backend.forst.sync": "x"}),
     ("checkpoints always go to", {f"{C}.storage": "filesystem"}, {f"{C}.storage": "jobmanager"}),
     (
         "claim modes other than",

@@ -3,6 +3,9 @@ others are refused, since without them another job would run."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from sparkstate_spec.answers import Answer
 from sparkstate_spec.given import Leaves, below
 from sparkstate_spec.problems import Problem
 
@@ -38,6 +41,16 @@ def notices(given: Leaves) -> list[str]:
     if "state" in given and given["state"].value == "suspended":
         found.append("spec.state: suspended has no effect here: a job that is started here runs")
     return found
+
+
+def of_keys(answers: Sequence[Answer]) -> list[str]:
+    """One sentence for each thing that Flink's keys are answered with; keys that set a field are not named."""
+    by_text: dict[str, list[str]] = {}
+    for answer in answers:
+        if answer.outcome != "applied" or "(deprecated: " in answer.text:
+            said = answer.text if answer.outcome == "applied" else f"{answer.outcome}: {answer.text}"
+            by_text.setdefault(said, []).append(answer.key)
+    return [f"spec.configuration: {', '.join(keys)}: {text}" for text, keys in by_text.items()]
 
 
 def impossible_here(given: Leaves) -> list[Problem]:

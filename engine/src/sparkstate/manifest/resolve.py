@@ -16,7 +16,7 @@ from sparkstate.manifest import fields as table
 from sparkstate.manifest.document import Manifest
 from sparkstate.manifest.problems import raise_if_any
 from sparkstate.manifest.resolved import Resolved
-from sparkstate_spec import built_in, layers, rules, units
+from sparkstate_spec import answers, built_in, layers, rules, units
 from sparkstate_spec.given import JOB, GivenValue, Leaves, below, nested
 from sparkstate_spec.problems import Problem
 
@@ -46,7 +46,7 @@ def resolve(
     given = _effective(manifest, defaults or {})
     base = base_dir or manifest.base_dir or Path.cwd()
     raise_if_any([*notices.impossible_here(given), *_missing(given), *_beside(given)], manifest.source)
-    told = [] if in_cluster else notices.notices(given)
+    told = [*([] if in_cluster else notices.notices(given)), *notices.of_keys(answers.of(manifest.spec))]
     given = given if in_cluster else _locally(given)
     built = _build(manifest, given, base, cluster)
     values, origins = explain.effective(given, built, _fields(given))

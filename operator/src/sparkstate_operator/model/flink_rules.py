@@ -36,11 +36,6 @@ def _starts(prefixes: tuple[str, ...]) -> str:
     return " || ".join(f"key.startsWith('{prefix}')" for prefix in prefixes)
 
 
-def _later(prefixes: tuple[str, ...], name: str) -> Rule:
-    condition = f"({_starts(prefixes)}) && !(key.endsWith('.enabled') && self.configuration[key] == 'false')"
-    return _judged(name, f"!self.configuration.exists(key, {condition})")
-
-
 def _fixed(keys: tuple[str, ...], value: str, name: str) -> Rule:
     conditions = " && ".join(
         f"(!('{key}' in self.configuration) || self.configuration['{key}'] == '{value}')" for key in keys
@@ -83,7 +78,6 @@ def _secrets() -> Rule:
 
 ALL = (
     *_twice(),
-    *(_later(prefixes, message) for prefixes, message in LATER),
     *(_fixed(keys, value, message) for keys, value, message in FIXED),
     _secrets(),
     no_secrets("configuration")[1],

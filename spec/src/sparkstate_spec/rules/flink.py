@@ -65,7 +65,8 @@ def _unknown() -> Rule:
     return Rule(
         "known keys",
         PATH,
-        "this version does not know a key; the description of each field names its keys (kubectl explain ssj.spec)",
+        "this version does not know a key; the description of each field names its keys (kubectl explain ssj.spec). Keys "
+        "of an options factory of your own belong into stateBackend.options",
         lambda view: bool(unknown(view)),
         lambda view: ", ".join(described(key) for key in unknown(view)),
     )
@@ -99,23 +100,12 @@ def _values() -> Iterator[Rule]:
         )
 
 
-def _later(prefixes: tuple[str, ...], message: str) -> Rule:
-    return _rule(
-        message,
-        message,
-        lambda given, key: (
-            key.startswith(prefixes) and not (key.endswith(".enabled") and given[key] == "false")
-        ),
-    )
-
-
 def _fixed(keys: tuple[str, ...], value: str, message: str) -> Rule:
     return _rule(message, message, lambda given, key: key in keys and given[key] != value)
 
 
 ALL = (
     *_twice(),
-    *(_later(prefixes, message) for prefixes, message in LATER),
     *(_fixed(keys, value, message) for keys, value, message in FIXED),
     _rule(
         "no keys of S3",
