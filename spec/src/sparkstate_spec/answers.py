@@ -104,8 +104,10 @@ def deprecation(text: str) -> str:
 def _without_field(key: str) -> Answer:
     if any(key in keys for keys, _, _ in FIXED):
         return Answer(key, "no meaning here", "it asks for what happens anyway")
-    for outcome, families in (("no meaning here", NOT_APPLICABLE), ("not yet", LATER)):
-        for prefixes, message in families:
-            if key.startswith(prefixes):
-                return Answer(key, outcome, message)
+    for prefixes, message in NOT_APPLICABLE:
+        if key.startswith(prefixes):
+            return Answer(key, "no meaning here", message)
+    for prefixes, message in LATER:
+        if key.startswith(prefixes):
+            return Answer(key, "not yet", message)
     return Answer(key, "no meaning here", "the metric is off, as without the key")

@@ -1,5 +1,5 @@
-"""The layers of a spec, merged leaf by leaf: the job's code wins over its fields, these over its Flink keys, and the job
-over the defaults that somebody gave for all jobs. Free maps are split into their keys, lists and pod templates are
+"""The layers of a spec, merged leaf by leaf: the job's code wins over its fields, these over its Flink keys, and the
+job over the defaults that somebody gave for all jobs. Free maps are split into their keys, lists and pod templates are
 taken whole, and Flink's keys are folded into the fields that they mean."""
 
 from __future__ import annotations

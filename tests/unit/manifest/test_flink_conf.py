@@ -16,12 +16,16 @@ CONF = Path(__file__).parents[2] / "support/flink/confs/flink-conf-1.15.yaml"
 
 
 def test_a_file_is_read_line_by_line_as_flink_does() -> None:
-    text = "# head\n\na.b: true  # why\nenv.java.opts: -Dx=y:z -Dk: v\n'quoted': 'x'\n".replace("'quoted'", "q")
+    text = "# head\n\na.b: true  # why\nenv.java.opts: -Dx=y:z -Dk: v\n'quoted': 'x'\n".replace(
+        "'quoted'", "q"
+    )
     assert flink_conf.parse(text) == {"a.b": "true", "env.java.opts": "-Dx=y:z -Dk: v", "q": "x"}
 
 
 def test_the_nested_form_of_flink_2_means_the_same_keys() -> None:
-    text = "state:\n  backend:\n    type: rocksdb\n    rocksdb:\n      localdir:\n        - /a\n        - /b\n"
+    text = (
+        "state:\n  backend:\n    type: rocksdb\n    rocksdb:\n      localdir:\n        - /a\n        - /b\n"
+    )
     assert flink_conf.parse(text) == {
         "state.backend.type": "rocksdb",
         "state.backend.rocksdb.localdir": "/a;/b",
@@ -78,7 +82,9 @@ def test_a_configuration_of_1_15_becomes_settings_with_its_keys_as_their_origins
 
 
 def test_code_fields_and_keys_count_in_this_order(tmp_path: Path) -> None:
-    (tmp_path / "conf.yaml").write_text("state.backend: rocksdb\nstate.checkpoints.dir: /c\nparallelism.default: 5\n")
+    (tmp_path / "conf.yaml").write_text(
+        "state.backend: rocksdb\nstate.checkpoints.dir: /c\nparallelism.default: 5\n"
+    )
     path = manifest(tmp_path, slots=3, configuration={"state.backend.type": "hashmap"})
     job = resolve(load(path, ["spec.configuration=@conf.yaml"])).settings
     assert (job.slots, job.backend.type, job.checkpoint.storage) == (3, "hashmap", "/c")

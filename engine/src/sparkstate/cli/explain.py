@@ -160,7 +160,11 @@ def _document(
 
 def _answered(answers: Sequence[Answer]) -> dict[str, Any]:
     return {
-        each.key: {**({"value": each.value} if each.value else {}), "outcome": each.outcome, "text": each.text}
+        each.key: {
+            **({"value": each.value} if each.value else {}),
+            "outcome": each.outcome,
+            "text": each.text,
+        }
         for each in answers
     }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from sparkstate import errors
 from sparkstate.driver import entry
@@ -24,6 +24,8 @@ class PreparedJob:
     declared: graph.Graph
     python_path: tuple[str, ...]
     """Folders with the job's modules."""
+    settings: JobSettings
+    """With what the job's code has set."""
 
 
 def prepare(context: DriverContext, ends: contextlib.ExitStack) -> PreparedJob:
@@ -37,16 +39,12 @@ def prepare(context: DriverContext, ends: contextlib.ExitStack) -> PreparedJob:
     if context.slots_here is not None:
         # After ``ship``: Spark has a daemon for each environment, and another one would load everything again.
         session.begin_workers(spark)
-    declared = graph.declare(job, spark, dict(settings.entry.params))
+    declared = graph.declare(job, spark, dict(settings.entry.params), beneath=context.code.beneath)
     check_sinks(settings, declared)
-    return PreparedJob(spark, declared, python_path)
-
-
-def with_chosen_backend(settings: JobSettings, declared: graph.Graph) -> JobSettings:
-    """The settings, with the state backend that the job's code may have chosen."""
-    if declared.backend is None:
-        return settings
-    return replace(settings, backend=declared.backend.effective_settings(settings.backend))
+    settings, told = context.code.over(settings, declared)
+    for path, (value, origin) in told.items():
+        context.say(f"spec.{path} is {value}, from {origin}")
+    return PreparedJob(spark, declared, python_path, settings)
 
 
 def stored_job(settings: JobSettings, declared: graph.Graph) -> StoredJob:

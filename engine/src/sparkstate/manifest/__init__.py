@@ -10,4 +10,13 @@ from sparkstate.manifest.memory import MemorySum, memory_sum
 from sparkstate.manifest.resolve import resolve
 from sparkstate.manifest.resolved import Resolved, explain_rows
 
-__all__ = ["Manifest", "MemorySum", "Resolved", "explain_rows", "flink_answers", "load", "memory_sum", "resolve"]
+__all__ = [
+    "Manifest",
+    "MemorySum",
+    "Resolved",
+    "explain_rows",
+    "flink_answers",
+    "load",
+    "memory_sum",
+    "resolve",
+]

@@ -57,9 +57,7 @@ def parse(text: str) -> dict[str, str]:
 
 def beneath(own: dict[str, str], conf: dict[str, str]) -> dict[str, str]:
     """The keys of ``conf`` under those of ``own``, whose other spelling counts as the same key."""
-    taken = {
-        twin for key in own for twin in (fields.BY_KEY[key].flink if key in fields.BY_KEY else (key,))
-    }
+    taken = {twin for key in own for twin in (fields.BY_KEY[key].flink if key in fields.BY_KEY else (key,))}
     return {**{key: value for key, value in conf.items() if key not in taken}, **own}
 
 
@@ -74,7 +72,7 @@ def _unquoted(value: str) -> str:
 
 def _of_yaml(text: str) -> dict[str, str]:
     try:
-        document = yaml.load(text, Loader=yaml.BaseLoader)  # noqa: S506 — it makes texts, lists and maps alone
+        document = yaml.load(text, Loader=yaml.BaseLoader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f"line {mark.line + 1}" if mark else "it"

@@ -1,5 +1,5 @@
-"""``--set spec.slots=3``: one value of the manifest given on the command line, read as the schema says. Flink's own file
-is given as ``--set spec.configuration=@conf/flink-conf.yaml``."""
+"""``--set spec.slots=3``: one value of the manifest given on the command line, read as the schema says. Flink's own
+file is given as ``--set spec.configuration=@conf/flink-conf.yaml``."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def apply(
 ) -> tuple[dict[str, Any], list[str]]:
     """``document`` (changed in place) with the overrides, and their paths. ``path=null`` takes a field away.
 
-    ``spec.configuration=@file`` puts the keys of a file of Flink's under those that are there; a relative path begins at
-    ``base_dir``, the manifest's folder."""
+    ``spec.configuration=@file`` puts the keys of a file of Flink's under those that are there; a relative path begins
+    at ``base_dir``, the manifest's folder."""
     paths = []
     for text in overrides:
         path, equals, value = text.partition("=")

@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from sparkstate import errors, settings
@@ -16,6 +17,7 @@ from sparkstate.manifest import fields as table
 from sparkstate.manifest.document import Manifest
 from sparkstate.manifest.problems import raise_if_any
 from sparkstate.manifest.resolved import Resolved
+from sparkstate.storage import naming
 from sparkstate_spec import answers, built_in, layers, rules, units
 from sparkstate_spec.given import JOB, GivenValue, Leaves, below, nested
 from sparkstate_spec.problems import Problem
@@ -35,22 +37,30 @@ def resolve(
     base_dir: Path | None = None,
     cluster: str = "local",
     in_cluster: bool = False,
+    code: Leaves = MappingProxyType({}),
+    place_by_code: bool = False,
 ) -> Resolved:
-    """Decide every setting: job, then cluster default, then built-in.
+    """Decide every setting: the job's code, then its manifest, then cluster default, then built-in.
 
+    ``code``: what the job's function sets, once it has run. ``place_by_code``: it has not run yet, and may name the
+    checkpoint storage; until then that is the empty text.
     ``defaults`` has the shape of ``spec`` (any part of it). ``base_dir`` is what relative paths mean;
     default: the manifest's folder, else the working directory. ``in_cluster`` is for a driver that an
     operator has started: elsewhere Spark runs locally whatever ``deployment`` says, and ``notices`` name what
     has no effect. Raises ``SpecInvalid`` with all findings.
     """
-    given = _effective(manifest, defaults or {})
     base = base_dir or manifest.base_dir or Path.cwd()
-    raise_if_any([*notices.impossible_here(given), *_missing(given), *_beside(given)], manifest.source)
-    told = [*([] if in_cluster else notices.notices(given)), *notices.of_keys(answers.of(manifest.spec))]
+    given = _effective(manifest, defaults or {}, code, base)
+    missing = [] if place_by_code else _missing(given)
+    raise_if_any([*notices.impossible_here(given), *missing, *_beside(given)], manifest.source)
+    told = [
+        *([] if in_cluster else notices.notices(given)),
+        *notices.of_keys(answers.of(manifest.spec, code)),
+    ]
     given = given if in_cluster else _locally(given)
     built = _build(manifest, given, base, cluster)
     values, origins = explain.effective(given, built, _fields(given))
-    return Resolved(built, origins, [*told, *_option_notices(built, manifest.source)], values)
+    return Resolved(built, origins, [*told, *_option_notices(built, manifest.source)], values, given)
 
 
 def _locally(given: dict[str, GivenValue]) -> dict[str, GivenValue]:
@@ -63,7 +73,10 @@ def _locally(given: dict[str, GivenValue]) -> dict[str, GivenValue]:
 
 def _missing(given: Leaves) -> list[Problem]:
     path = "checkpointing.storage"
-    remedy = "is missing; name a folder or a URL, e.g. file:///data/checkpoints or s3://bucket/prefix"
+    remedy = (
+        "is missing; name a folder or a URL, e.g. file:///data/checkpoints or s3://bucket/prefix (with sparkstate run, "
+        "the job's code may: get_checkpoint_config().set_checkpoint_storage)"
+    )
     return [] if path in given else [Problem(f"spec.{path}", remedy)]
 
 
@@ -82,17 +95,34 @@ def _option_notices(job: settings.JobSettings, source: str) -> tuple[str, ...]:
         raise
 
 
-def _effective(manifest: Manifest, defaults: Mapping[str, Any]) -> dict[str, GivenValue]:
+def _effective(
+    manifest: Manifest, defaults: Mapping[str, Any], code: Leaves, base: Path
+) -> dict[str, GivenValue]:
     found = schema.check(dict(defaults), schema.spec(), "spec") or rules.check_part(defaults)
     raise_if_any([replace(p, path=p.path.replace("spec", "defaults", 1)) for p in found], "cluster defaults")
     job = _mark_overridden(layers.fold(manifest.spec, JOB), manifest.overridden)
-    given = layers.merge(job, layers.fold(defaults, CLUSTER_DEFAULT))
+    written = layers.merge(job, layers.fold(defaults, CLUSTER_DEFAULT))
+    raise_if_any(_elsewhere(written, code, base), manifest.source)
+    given = layers.merge(code, written)
     document = {"metadata": {"name": manifest.name}, "spec": nested(given)}
     found = schema.check(document["spec"], schema.spec(), "spec") or rules.check(
         schema.with_defaults(document)
     )
     raise_if_any([_with_origin(problem, given) for problem in found], manifest.source)
     return given
+
+
+def _elsewhere(written: Leaves, code: Leaves, base: Path) -> list[Problem]:
+    """The code and the manifest name different places. The operator, the commands and the next start look for the
+    job's state where the manifest says, so that neither may win."""
+    path = "checkpointing.storage"
+    if path not in written or path not in code:
+        return []
+    told, said = (naming.normalise_url(_absolute(leaf[path].value, base)) for leaf in (written, code))
+    if told == said:
+        return []
+    remedy = "the job's code names another place; whoever looks for the state reads the manifest: name one and the same"
+    return [Problem(f"spec.{path}", remedy, f"{told}, and in code {said}")]
 
 
 def _mark_overridden(job: Leaves, overridden: frozenset[str]) -> dict[str, GivenValue]:

@@ -65,8 +65,8 @@ def _unknown() -> Rule:
     return Rule(
         "known keys",
         PATH,
-        "this version does not know a key; the description of each field names its keys (kubectl explain ssj.spec). Keys "
-        "of an options factory of your own belong into stateBackend.options",
+        "this version does not know a key; the description of each field names its keys (kubectl explain ssj.spec). "
+        "Keys of an options factory of your own belong into stateBackend.options",
         lambda view: bool(unknown(view)),
         lambda view: ", ".join(described(key) for key in unknown(view)),
     )
