@@ -54,6 +54,7 @@ def given_twice() -> Iterator[tuple[str, dict[str, Any]]]:
     samples = {"duration": "10 s", "memory": "64kb", "boolean": "true", "integer": "4", "number": "0.5"}
     samples |= {"location": "s3://bucket/a"}
     words = {"stateBackend.type": "rocksdb", "restart.strategy": "none"}
+    words["checkpointing.storageType"] = "filesystem"
     for known in (one for one in fields.TABLE if len(one.flink) > 1):
         text = words.get(known.path) or samples[known.kind]
         yield known.path, wrap({"pythonFile": "job.py", "configuration": dict.fromkeys(known.flink, text)})

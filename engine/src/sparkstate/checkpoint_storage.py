@@ -71,7 +71,7 @@ class FileSystemCheckpointStorage(CheckpointStorage):
             "checkpointing.writeBufferSize": self._write_buffer,
         }
         given = {path: units.format_bytes(size) for path, size in sizes.items() if size is not None}
-        return {_PATH: self._directory, **given}
+        return {"checkpointing.storageType": "filesystem", _PATH: self._directory, **given}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, FileSystemCheckpointStorage) and self.__dict__ == other.__dict__
@@ -86,33 +86,43 @@ class FileSystemCheckpointStorage(CheckpointStorage):
 
 
 class JobManagerCheckpointStorage(CheckpointStorage):
-    """Checkpoints in the memory of the coordinator. It can be described, and is refused when the job sets it."""
+    """Checkpoints in the memory of the coordinator, here the driver: for tests and small state. A slot that is lost
+    comes back with its state; with the driver's process, all is lost.
+
+    ``max_state_size`` in bytes is the most that a state may have in a slot (default 5 MiB, at most 64 MiB); a larger
+    one fails the checkpoint. Raises ``ValueError`` for a number out of bounds. ``checkpoint_path``, Flink's folder for
+    the metadata alone, is refused: a folder makes checkpoints durable, and that is ``FileSystemCheckpointStorage``.
+    """
 
     DEFAULT_MAX_STATE_SIZE: Final = 5 * 1024 * 1024
+    MAX_STATE_SIZE: Final = 64 * 1024 * 1024
 
     def __init__(self, checkpoint_path: str | None = None, max_state_size: int | None = None) -> None:
-        self._path = checkpoint_path
-        self._max_state_size = _bytes("max_state_size", max_state_size, 1, 2**31 - 1)
+        if checkpoint_path is not None:
+            raise errors.NotInThisVersion(
+                f"JobManagerCheckpointStorage(checkpoint_path={checkpoint_path!r}): metadata in a folder and state in "
+                "memory is not in this version; use FileSystemCheckpointStorage(path), or leave checkpoint_path out"
+            )
+        self._max_state_size = _bytes("max_state_size", max_state_size, 1, self.MAX_STATE_SIZE)
 
-    def get_checkpoint_path(self) -> str | None:
-        """The folder for metadata, or None."""
-        return self._path
+    def get_checkpoint_path(self) -> None:
+        """None: nothing lies in a folder."""
 
     def get_max_state_size(self) -> int:
         """In bytes."""
         return self.DEFAULT_MAX_STATE_SIZE if self._max_state_size is None else self._max_state_size
 
     def fields(self) -> Mapping[str, Any]:
-        raise errors.NotInThisVersion(
-            "JobManagerCheckpointStorage() is not in this version; use FileSystemCheckpointStorage('file:///path') or "
-            "one on S3"
-        )
+        given = {"checkpointing.storageType": "jobmanager"}
+        if self._max_state_size is not None:
+            given["checkpointing.maxStateSize"] = units.format_bytes(self._max_state_size)
+        return given
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, JobManagerCheckpointStorage) and self.__dict__ == other.__dict__
 
     def __hash__(self) -> int:
-        return hash((self._path, self._max_state_size))
+        return hash(self._max_state_size)
 
     def __str__(self) -> str:
         return f"JobManagerCheckpointStorage(max_state_size={self.get_max_state_size()})"

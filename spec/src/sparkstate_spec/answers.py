@@ -91,10 +91,15 @@ def is_old_name(text: str) -> bool:
     return any(name in f".{text}" for name in _OLD_NAMES)
 
 
+def means_memory(text: str) -> bool:
+    """Whether such a name meant checkpoints in the coordinator's memory too."""
+    return text == "jobmanager" or "MemoryStateBackend" in text
+
+
 def deprecation(text: str) -> str:
     """The new form of such a name, as Flink's keys say it."""
     kind = fields.BY_PATH["stateBackend.type"].words[text]
-    storage = "jobmanager" if "emory" in text or text == "jobmanager" else "filesystem"
+    storage = "jobmanager" if means_memory(text) else "filesystem"
     return (
         f"{text} is a name from before Flink 1.13; write state.backend.type: {kind} and "
         f"{fields.C}.storage: {storage}"
@@ -104,10 +109,10 @@ def deprecation(text: str) -> str:
 def _without_field(key: str) -> Answer:
     if any(key in keys for keys, _, _ in FIXED):
         return Answer(key, "no meaning here", "it asks for what happens anyway")
-    for prefixes, message in NOT_APPLICABLE:
-        if key.startswith(prefixes):
+    for family, message in NOT_APPLICABLE:
+        if key.startswith(family):
             return Answer(key, "no meaning here", message)
-    for prefixes, message in LATER:
-        if key.startswith(prefixes):
+    for later, message in LATER:
+        if key.startswith(later):
             return Answer(key, "not yet", message)
     return Answer(key, "no meaning here", "the metric is off, as without the key")

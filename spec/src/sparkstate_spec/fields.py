@@ -194,6 +194,21 @@ TABLE = (
     Field("checkpointing.timeout", "duration", "10m", (f"{C}.timeout",)),
     Field("checkpointing.minPause", "duration", "0s", (f"{C}.min-pause",)),
     Field("checkpointing.tolerableFailures", "integer", 0, (f"{C}.tolerable-failed-checkpoints",)),
+    Field(
+        "checkpointing.storageType",
+        built_in="filesystem",
+        flink=(f"{C}.storage", "state.checkpoint-storage"),
+        applies=unwritten,
+        words={
+            "filesystem": "filesystem",
+            "jobmanager": "jobmanager",
+            "org.apache.flink.runtime.state.storage.FileSystemCheckpointStorage": "filesystem",
+            "org.apache.flink.runtime.state.storage.JobManagerCheckpointStorage": "jobmanager",
+            "FileSystemCheckpointStorage": "filesystem",
+            "JobManagerCheckpointStorage": "jobmanager",
+        },
+    ),
+    Field("checkpointing.maxStateSize", "memory", "5Mi", applies=_is("checkpointing.storageType", "jobmanager")),
     Field("checkpointing.storage", "location", flink=(f"{C}.dir", "state.checkpoints.dir")),
     Field("checkpointing.retained", "integer", 1, (f"{C}.num-retained", "state.checkpoints.num-retained")),
     Field(

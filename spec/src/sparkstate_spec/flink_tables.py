@@ -127,11 +127,6 @@ FIXED = (
         "control of file merging by these keys is not in this version",
     ),
     (
-        (f"{C}.storage", "state.checkpoint-storage"),
-        "filesystem",
-        "checkpoints always go to checkpointing.storage; leave the key out",
-    ),
-    (
         ("execution.state-recovery.claim-mode", "execution.savepoint-restore-mode"),
         "NO_CLAIM",
         "claim modes other than NO_CLAIM are not in this version",
@@ -164,6 +159,10 @@ CHOICES = tuple(
             "FLASH_SSD_OPTIMIZED",
         ),
         ("stateBackend.timerService", "the timer service must be HEAP or ROCKSDB"),
+        (
+            "checkpointing.storageType",
+            "the checkpoint storage must be filesystem or jobmanager",
+        ),
         (
             "restart.strategy",
             "the restart strategy must be none, fixed-delay, exponential-delay or failure-rate",

@@ -46,7 +46,7 @@ CONFIGURATION: tuple[tuple[str, Spec, Spec], ...] = (
         {f"{C}.file-merging.enabled": "false"},
         {f"{C}.file-merging.enabled": "true"},
     ),
-    ("checkpoints always go to", {f"{C}.storage": "filesystem"}, {f"{C}.storage": "jobmanager"}),
+    ("the checkpoint storage must be", {f"{C}.storage": "jobmanager"}, {f"{C}.storage": "elsewhere"}),
     (
         "claim modes other than",
         {"execution.state-recovery.claim-mode": "NO_CLAIM"},
@@ -94,6 +94,7 @@ SAMPLES: Mapping[str, tuple[str, Any]] = {
 }  # fmt: skip
 OWN_SAMPLES: Mapping[str, tuple[str, Any]] = {
     "stateBackend.type": ("rocksdb", "rocksdb"),
+    "checkpointing.storageType": ("filesystem", "filesystem"),
     "stateBackend.predefinedOptions": ("DEFAULT", "DEFAULT"),
     "stateBackend.timerService": ("heap", "heap"),
     "stateBackend.storagePaths": ("/a", ["/a"]),

@@ -43,6 +43,21 @@ def notices(given: Leaves) -> list[str]:
     return found
 
 
+IN_MEMORY = (
+    "checkpoints lie in the driver's memory (checkpointing.storageType: jobmanager). A slot that is lost comes back "
+    "with its state. When the driver's process ends, state and source position are lost: the next start begins from "
+    "restoreFrom.uri or empty, reads its input again, and publishes its rows again beside those that are there. Take "
+    "savepoints to a folder, or name checkpointing.storage"
+)
+"""What a job would lose."""
+
+
+def of_storage(given: Leaves) -> list[str]:
+    """What a job with checkpoints in memory would lose."""
+    path = "checkpointing.storageType"
+    return [IN_MEMORY] if path in given and given[path].value == "jobmanager" else []
+
+
 def of_keys(answers: Sequence[Answer]) -> list[str]:
     """One sentence for each thing that Flink's keys are answered with; keys that set a field are not named."""
     by_text: dict[str, list[str]] = {}

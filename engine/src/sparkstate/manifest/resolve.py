@@ -56,6 +56,7 @@ def resolve(
     told = [
         *([] if in_cluster else notices.notices(given)),
         *notices.of_keys(answers.of(manifest.spec, code)),
+        *notices.of_storage(given),
     ]
     given = given if in_cluster else _locally(given)
     built = _build(manifest, given, base, cluster)
@@ -73,6 +74,8 @@ def _locally(given: dict[str, GivenValue]) -> dict[str, GivenValue]:
 
 def _missing(given: Leaves) -> list[Problem]:
     path = "checkpointing.storage"
+    if _in_memory(given):
+        return []
     remedy = (
         "is missing; name a folder or a URL, e.g. file:///data/checkpoints or s3://bucket/prefix (with sparkstate run, "
         "the job's code may: get_checkpoint_config().set_checkpoint_storage)"
@@ -103,7 +106,7 @@ def _effective(
     job = _mark_overridden(layers.fold(manifest.spec, JOB), manifest.overridden)
     written = layers.merge(job, layers.fold(defaults, CLUSTER_DEFAULT))
     raise_if_any(_elsewhere(written, code, base), manifest.source)
-    given = layers.merge(code, written)
+    given = _with_implied_storage(layers.merge(code, written), manifest)
     document = {"metadata": {"name": manifest.name}, "spec": nested(given)}
     found = schema.check(document["spec"], schema.spec(), "spec") or rules.check(
         schema.with_defaults(document)
@@ -116,13 +119,29 @@ def _elsewhere(written: Leaves, code: Leaves, base: Path) -> list[Problem]:
     """The code and the manifest name different places. The operator, the commands and the next start look for the
     job's state where the manifest says, so that neither may win."""
     path = "checkpointing.storage"
-    if path not in written or path not in code:
-        return []
-    told, said = (naming.normalise_url(_absolute(leaf[path].value, base)) for leaf in (written, code))
-    if told == said:
+    told, said = _place(written, base), _place(code, base)
+    if not told or not said or told == said:
         return []
     remedy = "the job's code names another place; whoever looks for the state reads the manifest: name one and the same"
     return [Problem(f"spec.{path}", remedy, f"{told}, and in code {said}")]
+
+
+def _place(given: Leaves, base: Path) -> str:
+    """The checkpoint storage that these leaves name; empty if they name none."""
+    if _in_memory(given):
+        return naming.MEMORY
+    path = "checkpointing.storage"
+    return naming.normalise_url(_absolute(given[path].value, base)) if path in given else ""
+
+
+def _with_implied_storage(given: Leaves, manifest: Manifest) -> dict[str, GivenValue]:
+    """``state.backend: jobmanager`` meant its storage too, where no other was named (Flink before 1.13)."""
+    backend = given.get("stateBackend.type")
+    text = (manifest.spec.get("configuration") or {}).get(backend.key, "") if backend else ""
+    named = {"checkpointing.storage", "checkpointing.storageType"} & given.keys()
+    if backend is None or named or not answers.means_memory(text):
+        return dict(given)
+    return {**given, "checkpointing.storageType": replace(backend, value="jobmanager")}
 
 
 def _mark_overridden(job: Leaves, overridden: frozenset[str]) -> dict[str, GivenValue]:
@@ -151,7 +170,9 @@ def _build(manifest: Manifest, given: Leaves, base: Path, cluster: str) -> setti
             job = _set(job, field.setting, field.kind.read(given[field.path].value))
     job = replace(job, spark_conf={**_executor_conf(given), **_map(given, "sparkConf")})
     job = _set(job, "backend.options", _map(given, "stateBackend.options"))
-    return _memory(_locate(job, given, base), given)
+    job = _memory(_locate(job, given, base), given)
+    # Whole checkpoints in the canonical form leave no files for a next slot.
+    return _set(job, "backend.local_recovery", False) if _in_memory(given) else job
 
 
 def _fields(given: Leaves) -> tuple[table.Field, ...]:
@@ -205,13 +226,21 @@ def _locate(job: settings.JobSettings, given: Leaves, base: Path) -> settings.Jo
     return replace(
         job,
         backend=replace(job.backend, storage_paths=paths),
-        checkpoint=replace(job.checkpoint, storage=_absolute(job.checkpoint.storage, base)),
+        checkpoint=replace(
+            job.checkpoint,
+            storage=naming.MEMORY if _in_memory(given) else _absolute(job.checkpoint.storage, base),
+        ),
         savepoint=replace(
             job.savepoint, storage=_absolute(job.savepoint.storage, base) if job.savepoint.storage else None
         ),
         restore_from=_restore_from(given, base),
         work_dir=local[0] if local else job.work_dir,
     )
+
+
+def _in_memory(given: Leaves) -> bool:
+    path = "checkpointing.storageType"
+    return path in given and given[path].value == "jobmanager"
 
 
 def _restore_from(given: Leaves, base: Path) -> str | None:

@@ -140,7 +140,7 @@ class Runner:
         plan = schedule.from_settings(job.savepoint)
         if plan is None:
             return None
-        if not job.checkpoint.storage:
+        if not job.checkpoint.storage or naming.is_memory(job.checkpoint.storage):
             raise errors.SpecInvalid(
                 "spec.savepoints.interval and schedule need spec.checkpointing.storage in the manifest: whoever counts "
                 "the savepoints does not run the job's code"
@@ -176,7 +176,7 @@ def look(
 ) -> lineages.FoundLineage | None:
     """The job's lineage in the storage; None if only the job's code names one, which only the driver runs. Raises as
     :func:`require_known` does, and the errors of the storage."""
-    if not job.checkpoint.storage:
+    if not job.checkpoint.storage or naming.is_memory(job.checkpoint.storage):
         return None
     found = lineages.find(job, clock)
     require_known(job, found, folder)

@@ -6,7 +6,11 @@ from enum import Enum
 from typing import Final
 
 from sparkstate import errors
-from sparkstate.checkpoint_storage import CheckpointStorage, FileSystemCheckpointStorage
+from sparkstate.checkpoint_storage import (
+    CheckpointStorage,
+    FileSystemCheckpointStorage,
+    JobManagerCheckpointStorage,
+)
 from sparkstate.spark.code_layer import CodeLayer
 from sparkstate_spec import units
 from sparkstate_spec.flink_tables import NOT_APPLICABLE
@@ -199,6 +203,8 @@ class CheckpointConfig:
 
     def get_checkpoint_storage(self) -> CheckpointStorage | None:
         """The storage that counts; None if none is named yet."""
+        if self._layer.get("checkpointing.storageType") == "jobmanager":
+            return JobManagerCheckpointStorage(max_state_size=self._layer.plain("checkpointing.maxStateSize"))
         location = self._layer.get("checkpointing.storage")
         if location is None:
             return None

@@ -10,6 +10,7 @@ import warnings
 from typing import Any, NoReturn
 
 from sparkstate import errors, old_state_backends
+from sparkstate.checkpoint_storage import JobManagerCheckpointStorage
 from sparkstate.settings import StateBackendSettings
 from sparkstate.spark import graph
 from sparkstate.spark.checkpoint_config import CheckpointConfig, CheckpointingMode, not_yet_changelog
@@ -163,9 +164,12 @@ def choose_backend(declared: graph.Graph, backend: object) -> None:
     declared.backend = chosen
     note_backend(declared)
     if isinstance(backend, str) and answers.is_old_name(backend):
-        told = f"set_state_backend({backend!r}) is deprecated: write {type(chosen).__name__}() and name the checkpoint storage apart"
+        new = type(chosen).__name__
+        told = f"set_state_backend({backend!r}) is deprecated: write {new}() and name the checkpoint storage apart"
         warnings.warn(told, DeprecationWarning, stacklevel=3)
         layer.note(told)
+        if answers.means_memory(backend) and layer.get("checkpointing.storage") is None:
+            CheckpointConfig(layer).set_checkpoint_storage(JobManagerCheckpointStorage())
     storage = old_state_backends.storage_of(chosen)
     if storage is None:
         return
