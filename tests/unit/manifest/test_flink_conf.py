@@ -93,3 +93,26 @@ def test_code_fields_and_keys_count_in_this_order(tmp_path: Path) -> None:
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(errors.SpecInvalid, match=r"nowhere\.yaml cannot be read"):
         load(manifest(tmp_path), ["spec.configuration=@nowhere.yaml"])
+
+
+def test_checkpoints_in_memory_become_settings_and_say_what_would_be_lost(tmp_path: Path) -> None:
+    keys = {"state.checkpoint-storage": "jobmanager", "state.backend": "rocksdb"}
+    found = resolve(load(manifest(tmp_path, configuration=keys)))
+    job = found.settings
+    assert (job.checkpoint.storage, job.checkpoint.max_state_bytes) == ("memory://driver", 5 * 1024 * 1024)
+    assert (job.backend.type, job.backend.local_recovery) == ("rocksdb", False)
+    assert any(
+        "When the driver's process ends, state and source position are lost" in n for n in found.notices
+    )
+
+
+def test_the_old_name_of_the_memory_backend_means_its_storage_where_no_other_is_named(tmp_path: Path) -> None:
+    name = "org.apache.flink.runtime.state.memory.MemoryStateBackendFactory"
+    alone = resolve(load(manifest(tmp_path, configuration={"state.backend": name}))).settings
+    assert (alone.backend.type, alone.checkpoint.storage) == ("hashmap", "memory://driver")
+    both = {"state.backend": "jobmanager", "state.checkpoints.dir": "s3://bucket/a"}
+    assert (
+        resolve(load(manifest(tmp_path, configuration=both))).settings.checkpoint.storage == "s3://bucket/a"
+    )
+    with pytest.raises(errors.SpecInvalid, match=r"checkpointing\.storage: is missing"):
+        resolve(load(manifest(tmp_path, configuration={"state.backend": "filesystem"})))

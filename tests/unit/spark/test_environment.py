@@ -157,10 +157,6 @@ def test_hashmap_in_code_leaves_rocksdbs_settings_of_the_manifest_without_effect
     assert decided(declared, "spec.checkpointing.storage=/s", *manifest).backend.type == "hashmap"
 
 
-def old_memory() -> Any:
-    return MemoryStateBackend(max_state_size=100)
-
-
 @pytest.mark.parametrize(
     ("make", "type_", "new"),
     [
@@ -377,3 +373,37 @@ def test_the_names_are_at_hand() -> None:
     names = {"StreamExecutionEnvironment", "CheckpointConfig", "Configuration", "MemoryStateBackend"}
     assert names <= set(sparkstate.__all__)
     assert JobManagerCheckpointStorage().get_max_state_size() == 5 * 1024 * 1024
+
+
+def test_a_storage_in_memory_is_read_back_and_becomes_settings(
+    declared: graph.Graph, config: CheckpointConfig
+) -> None:
+    config.set_checkpoint_storage(JobManagerCheckpointStorage(max_state_size=2**20))
+    assert config.get_checkpoint_storage() == JobManagerCheckpointStorage(max_state_size=2**20)
+    found = decided(declared).checkpoint
+    assert (found.storage, found.max_state_bytes) == ("memory://driver", 2**20)
+    with pytest.raises(errors.SpecInvalid, match="the job's code names another place"):
+        decided(declared, "spec.checkpointing.storage=/a")
+    config.set_checkpoint_storage("/a")
+    assert decided(declared).checkpoint.storage == "/a"
+    with pytest.raises(errors.SpecInvalid, match="the job's code names another place"):
+        decided(declared, "spec.checkpointing.storageType=jobmanager")
+
+
+def test_the_memory_backend_of_old_brings_its_storage_along(declared: graph.Graph, env: Env) -> None:
+    with pytest.warns(
+        DeprecationWarning, match=r"HashMapStateBackend\(\)\) and .*JobManagerCheckpointStorage"
+    ):
+        env.set_state_backend(MemoryStateBackend(max_state_size=1000))
+    found = decided(declared)
+    assert (found.backend.type, found.checkpoint.storage) == ("hashmap", "memory://driver")
+    assert found.checkpoint.max_state_bytes == 1000
+    by_name = graph.Graph()
+    with pytest.warns(DeprecationWarning, match="'jobmanager'"):
+        Env(by_name).set_state_backend("jobmanager")
+    assert decided(by_name).checkpoint.storage == "memory://driver"
+
+
+def test_a_folder_beside_memory_is_refused() -> None:
+    with pytest.raises(errors.NotInThisVersion, match=r"use FileSystemCheckpointStorage\(path\)"):
+        JobManagerCheckpointStorage("/a")
