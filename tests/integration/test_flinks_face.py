@@ -26,7 +26,7 @@ def unconfigured(folder: Path, job: str, **params: str) -> dict[str, Any]:
 def test_a_job_configured_by_its_code_alone_is_exact_after_a_kill(tmp_path: Path, backend: str) -> None:
     rows = totals.make_input(tmp_path / "in", 6)
     places = {name: str(tmp_path / name) for name in ("checkpoints", "savepoints")}
-    document = unconfigured(tmp_path, "configured.py", backend=backend, **places)
+    document = unconfigured(tmp_path, "environment.py", backend=backend, **places)
     with Driver(tmp_path, document) as driver:
         driver.kill_in("slot-1", ProcessPhase.CHECKPOINT_UPLOAD)
         driver.finish()

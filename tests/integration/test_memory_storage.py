@@ -76,6 +76,7 @@ def test_after_the_end_of_the_driver_nothing_is_left_and_the_job_says_so(tmp_pat
     with driving.Driver(tmp_path, document, attempt=2, arguments=["--lineage", "0" * 16]) as driver:
         driver.finish()
         assert "restoring" not in driver.log()
+        assert "When the driver's process ends, state and source position are lost" in driver.log()
     rows = totals.make_input(tmp_path / "in", files=2)
     totals.check(tmp_path / "again", rows)
 

@@ -23,7 +23,7 @@ class CheckpointStorage(abc.ABC):
 
     @abc.abstractmethod
     def fields(self) -> Mapping[str, Any]:
-        """What it says, by the paths of the manifest's fields, in their spelling."""
+        """The values that it gives, by the paths of the manifest's fields and in their spelling."""
 
 
 class FileSystemCheckpointStorage(CheckpointStorage):
@@ -32,7 +32,7 @@ class FileSystemCheckpointStorage(CheckpointStorage):
     ``checkpoint_directory`` is ``s3://bucket/prefix``, ``file:///path`` or a path. ``file_state_size_threshold`` in
     bytes: files up to it lie in the checkpoint's metadata (default 20 KiB, at most 1 MiB). ``write_buffer_size`` in
     bytes (default 4 KiB). None and -1 take a number from the configuration. Raises ``ValueError`` for a number out of
-    bounds and :class:`errors.SpecInvalid` for a text that is no location.
+    bounds and :class:`errors.SpecInvalid` for a text that does not name a location.
     """
 
     MAX_FILE_STATE_THRESHOLD: Final = 1024 * 1024

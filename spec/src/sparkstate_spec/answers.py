@@ -1,4 +1,4 @@
-"""What becomes of each key of a Flink configuration: the field that it sets, or the sentence that answers it.
+"""The answer to each key of a Flink configuration: the field that it sets, or a sentence that says why it sets none.
 
 A value is shown only for a key that sets a field: any other may be a password of something that is not known here.
 """

@@ -13,8 +13,8 @@ from sparkstate_spec.given import GivenValue, Leaves, below, join, leaves
 
 
 def fold(spec: Mapping[str, Any], origin: str) -> dict[str, GivenValue]:
-    """All leaves of one layer, its fields over its Flink keys. The rules were asked before: a key that means nothing is
-    left out."""
+    """All leaves of one layer, its fields over its Flink keys. A key that means nothing is left out: the rules
+    have been asked before."""
     plain = {name: value for name, value in spec.items() if name != "configuration"}
     given = {path: GivenValue(value, origin) for path, value in leaves(plain)}
     keys = of_keys(spec.get("configuration") or {}, origin)

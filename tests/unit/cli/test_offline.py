@@ -309,6 +309,14 @@ def test_a_claim_of_the_runner_stays_untouched_by_readers(capsys, tmp_path: Path
     assert lineage.find(storage.open_store(url), job.name) is not None
 
 
+def test_a_job_with_checkpoints_in_memory_has_nothing_stored_to_show(
+    manifest: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sets = ["--set", "spec.checkpointing={storageType: jobmanager}"]
+    assert main.main(["restore-info", str(manifest), *sets]) == 2
+    assert "keeps its checkpoints in its driver's memory" in capsys.readouterr().err
+
+
 def test_explain_answers_each_of_flinks_keys_also_when_some_refuse_the_job(
     manifest: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

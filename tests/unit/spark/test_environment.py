@@ -262,18 +262,6 @@ def test_a_value_of_a_wrong_kind_is_refused_by_setter_value_and_kind(name: str, 
     assert str(raised.value).startswith(f"{name}({value!r}): give a ")
 
 
-@given(threshold=st.integers(), buffer=st.integers())
-def test_sizes_of_a_storage_are_within_flinks_bounds_or_refused(threshold: int, buffer: int) -> None:
-    fits = -1 <= threshold <= 1024 * 1024 and (buffer == -1 or 1 <= buffer < 2**31)
-    try:
-        FileSystemCheckpointStorage("/a", threshold, buffer)
-        taken, said = True, "it must be a whole number of bytes from"
-    except ValueError as error:
-        taken, said = False, str(error)
-    assert taken == fits
-    assert "it must be a whole number of bytes from" in said
-
-
 @given(location=st.text(max_size=20))
 def test_a_location_is_taken_or_refused_by_its_field(location: str) -> None:
     declared, said = graph.Graph(), "storage"
@@ -343,20 +331,6 @@ def test_a_key_that_code_cannot_set_is_refused_by_its_name(env: Env, key: str, t
     assert "hidden" not in str(raised.value)
 
 
-def test_a_configuration_reads_flinks_types() -> None:
-    conf = Configuration({"d": "10 s", "m": "64mb", "b": "TRUE", "i": "3", "f": "0.5", "x": "x"})
-    assert (conf.get_duration_ms("d", 0), conf.get_bytes("m", 0), conf.get_boolean("b", False)) == (
-        10_000,
-        2**26,
-        True,
-    )
-    assert (conf.get_integer("i", 0), conf.get_float("f", 0.0), conf.get_string("none", "z")) == (3, 0.5, "z")
-    for read in (conf.get_integer, conf.get_float, conf.get_boolean, conf.get_duration_ms, conf.get_bytes):
-        with pytest.raises(errors.SpecInvalid, match="x is 'x'; it must be"):
-            read("x", 0)  # type: ignore[operator]
-    assert "0.5" not in str(conf)
-
-
 def test_methods_for_other_things_say_where_these_are(env: Env) -> None:
     with pytest.raises(AttributeError, match=r"'set_parallelism' here: write spec\.slots into the manifest"):
         env.set_parallelism(4)
@@ -382,6 +356,9 @@ def test_a_storage_in_memory_is_read_back_and_becomes_settings(
     assert config.get_checkpoint_storage() == JobManagerCheckpointStorage(max_state_size=2**20)
     found = decided(declared).checkpoint
     assert (found.storage, found.max_state_bytes) == ("memory://driver", 2**20)
+    assert any(
+        "When the driver's process ends, state and source position are lost" in n for n in declared.notices()
+    )
     with pytest.raises(errors.SpecInvalid, match="the job's code names another place"):
         decided(declared, "spec.checkpointing.storage=/a")
     config.set_checkpoint_storage("/a")

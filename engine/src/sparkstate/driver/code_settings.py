@@ -6,9 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from sparkstate import errors
+from sparkstate.manifest import notices
 from sparkstate.manifest.resolved import Resolved
 from sparkstate.settings import JobSettings
 from sparkstate.spark import environment, graph
+from sparkstate.storage import naming
 from sparkstate_spec.given import Leaves
 
 
@@ -32,6 +34,8 @@ class CodeSettings:
             found = self.resolve(code)
             told = {path: (found.values[path], found.origins[path]) for path in code if path in found.values}
             decided = found.settings
+            if "checkpointing.storageType" in code and naming.is_memory(decided.checkpoint.storage):
+                declared.code.note(notices.IN_MEMORY)
             settings = replace(
                 settings,
                 backend=decided.backend,

@@ -10,10 +10,12 @@ from sparkstate import errors
 from sparkstate.driver import entry
 from sparkstate.driver.context import DriverContext
 from sparkstate.driver.snapshot_parts import StoredJob
+from sparkstate.manifest import notices
 from sparkstate.settings import JobSettings
 from sparkstate.sinks.file_sink import FileSink
 from sparkstate.spark import graph, session
 from sparkstate.spark.session import SparkSession
+from sparkstate.storage import naming
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,8 @@ def prepare(context: DriverContext, ends: contextlib.ExitStack) -> PreparedJob:
     settings, told = context.code.over(settings, declared)
     for path, (value, origin) in told.items():
         context.say(f"spec.{path} is {value}, from {origin}")
+    if naming.is_memory(settings.checkpoint.storage):
+        context.say(notices.IN_MEMORY)
     return PreparedJob(spark, declared, python_path, settings)
 
 

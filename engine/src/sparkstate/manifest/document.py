@@ -56,8 +56,8 @@ def load(manifest: Path | str, overrides: Sequence[str] = ()) -> Manifest:
 
 
 def flink_answers(manifest: Path | str, overrides: Sequence[str] = ()) -> list[answers.Answer]:
-    """What becomes of each key of ``spec.configuration``, also where :func:`load` refuses some of them. Raises
-    ``SpecInvalid`` for text that is no manifest; nothing is answered where types are wrong."""
+    """The answer to each key of ``spec.configuration``, even when :func:`load` refuses some of them. Raises
+    ``SpecInvalid`` for text that is not a manifest; nothing is answered where types are wrong."""
     document, _, _, _ = _read(manifest, overrides)
     spec = document.get("spec")
     if not isinstance(spec, dict) or schema.check(spec, schema.spec(), "spec"):

@@ -49,11 +49,11 @@ IN_MEMORY = (
     "restoreFrom.uri or empty, reads its input again, and publishes its rows again beside those that are there. Take "
     "savepoints to a folder, or name checkpointing.storage"
 )
-"""What a job would lose."""
+"""The loss that a job with checkpoints in memory risks."""
 
 
 def of_storage(given: Leaves) -> list[str]:
-    """What a job with checkpoints in memory would lose."""
+    """A sentence about the risk, for a job that has its checkpoints in memory."""
     path = "checkpointing.storageType"
     return [IN_MEMORY] if path in given and given[path].value == "jobmanager" else []
 

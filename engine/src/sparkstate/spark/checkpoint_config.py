@@ -21,14 +21,14 @@ _LONGEST_MS = units.duration_ms(units.LONGEST)
 
 
 class CheckpointingMode(Enum):
-    """What a checkpoint guarantees. Here it is always exactly once."""
+    """The guarantee of a checkpoint. Here it is always exactly once."""
 
     EXACTLY_ONCE = 0
     AT_LEAST_ONCE = 1
 
 
 class ExternalizedCheckpointRetention(Enum):
-    """What a cancelled job leaves behind. Here checkpoints always stay; ``deletion.policy`` of the manifest says what
+    """The fate of a cancelled job's checkpoints. Here they always stay; ``deletion.policy`` of the manifest says what
     becomes of them when the job is deleted."""
 
     DELETE_ON_CANCELLATION = 0
@@ -108,7 +108,7 @@ class CheckpointConfig:
         return self
 
     def is_fail_on_checkpointing_errors(self) -> bool:
-        """Whether the first checkpoint that fails fails the job."""
+        """Whether the job fails with the first failed checkpoint."""
         return self.get_tolerable_checkpoint_failure_number() == 0
 
     def set_fail_on_checkpointing_errors(self, fail_on_checkpointing_errors: bool) -> CheckpointConfig:

@@ -90,7 +90,7 @@ class CodeLayer:
 
     @property
     def notices(self) -> list[str]:
-        """What a reader of the job's code should know."""
+        """Sentences for a reader of the job's code."""
         return list(self._notices)
 
     @staticmethod

@@ -44,11 +44,11 @@ class Configuration:
         return self._values.get(key, default_value)
 
     def get_integer(self, key: str, default_value: int) -> int:
-        """A whole number. Raises ``SpecInvalid`` for a text that is none."""
+        """A whole number. Raises ``SpecInvalid`` for any other text."""
         return int(self._number(key, default_value, int))
 
     def get_float(self, key: str, default_value: float) -> float:
-        """A number. Raises ``SpecInvalid`` for a text that is none."""
+        """A number. Raises ``SpecInvalid`` for any other text."""
         return float(self._number(key, default_value, float))
 
     def get_boolean(self, key: str, default_value: bool) -> bool:
@@ -59,14 +59,14 @@ class Configuration:
         return text == "true"
 
     def get_duration_ms(self, key: str, default_value: int) -> int:
-        """A duration such as ``10 s``, in milliseconds. Raises ``SpecInvalid`` for a text that is none."""
+        """A duration such as ``10 s``, in milliseconds. Raises ``SpecInvalid`` for any other text."""
         try:
             return units.flink_duration_ms(self._values[key]) if key in self._values else default_value
         except ValueError as error:
             raise errors.SpecInvalid(f"{key} {error}") from None
 
     def get_bytes(self, key: str, default_value: int) -> int:
-        """A memory size such as ``64mb``, in bytes. Raises ``SpecInvalid`` for a text that is none."""
+        """A memory size such as ``64mb``, in bytes. Raises ``SpecInvalid`` for any other text."""
         try:
             return units.flink_bytes(self._values[key]) if key in self._values else default_value
         except ValueError as error:

@@ -41,8 +41,8 @@ _ELSEWHERE = {
 
 
 class StreamExecutionEnvironment:
-    """The configuration of the job that is being declared. What the code sets counts more than the manifest, and the
-    manifest more than the built-in values; getters return what counts."""
+    """The configuration of the job that is being declared. The code counts more than the manifest, and the manifest
+    more than the built-in values; getters return the value that counts."""
 
     def __init__(self, declared: graph.Graph) -> None:
         self._graph = declared
@@ -57,8 +57,8 @@ class StreamExecutionEnvironment:
         return found if configuration is None else found.configure(configuration)
 
     def set_state_backend(self, state_backend: StateBackend | str) -> StreamExecutionEnvironment:
-        """Choose the state backend: an object, or a name of one of any age. An old one brings its checkpoint storage
-        along."""
+        """Choose the state backend: an object, or a name of one of any age. An old one sets its checkpoint storage
+        and its folder of savepoints too."""
         choose_backend(self._graph, state_backend)
         return self
 
@@ -149,8 +149,8 @@ class StreamExecutionEnvironment:
 
 
 def choose_backend(declared: graph.Graph, backend: object) -> None:
-    """Let ``declared`` have this backend, and the fields that the backend says. Raises ``SpecInvalid`` for what names
-    none."""
+    """Let ``declared`` have this backend, and the fields that the backend says. Raises ``SpecInvalid`` for
+    a value that does not name one."""
     try:
         chosen = from_value(backend)
     except TypeError:
@@ -189,7 +189,7 @@ def note_backend(declared: graph.Graph) -> None:
 
 
 def _fields(backend: StateBackend) -> dict[str, Any]:
-    """What a backend says, by the manifest's fields. A factory's class is taken from the object itself."""
+    """The values that a backend gives, by the manifest's fields. A factory's class is taken from the object itself."""
     if isinstance(backend, HashMapStateBackend):
         return {"stateBackend.type": "hashmap"}
     if not isinstance(backend, EmbeddedRocksDBStateBackend):

@@ -1,5 +1,5 @@
-"""The rules on ``spec.configuration``: the keys of Flink's that are refused, and why. ``answers`` says what becomes of
-the others."""
+"""The rules on ``spec.configuration``: the keys of Flink's that are refused, and why. For what becomes of all
+others, see ``answers``."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _rule(name: str, message: str, broken: Callable[[Mapping[str, str], str], ob
 
 
 def _twice() -> Iterator[Rule]:
-    """The old spelling and the new one of one key. A field beside its key is no conflict: the field wins."""
+    """The old spelling and the new one of one key. A field beside its key wins."""
     for known in (one for one in fields.TABLE if len(one.flink) > 1):
         names = [f"configuration['{key}']" for key in known.flink]
         yield Rule(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import totals
+
 from sparkstate import (
     CheckpointingMode,
     EmbeddedRocksDBStateBackend,
@@ -11,7 +13,6 @@ from sparkstate import (
     HashMapStateBackend,
     StreamExecutionEnvironment,
 )
-from sparkstate_tools.drivers.jobs import totals
 
 
 def job(spark: Any, params: dict[str, str]) -> None:
