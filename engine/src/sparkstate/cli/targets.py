@@ -109,8 +109,8 @@ def stored(target: str, overrides: tuple[str, ...], s3: settings.S3Settings, job
         resolved = manifest.resolve(loaded, cluster=cluster, in_cluster=cluster != NO_CLUSTER).settings
         if naming.is_memory(resolved.checkpoint.storage):
             raise errors.SpecInvalid(
-                f"{target} keeps its checkpoints in its driver's memory (checkpointing.storageType: jobmanager), where no "
-                "other process sees them; ask the running job (sparkstate status), or name the URL of a savepoint"
+                f"{target} keeps its checkpoints in its driver's memory (checkpointing.storageType: jobmanager), where "
+                "no other process sees them; ask the running job (sparkstate status), or name the URL of a savepoint"
             )
         return Place(url=resolved.checkpoint.storage, s3=resolved.s3, job=lineage.JobName.of(resolved))
     return Place(url=target, s3=s3, job=_job_name(job) if job else None)
