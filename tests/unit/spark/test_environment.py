@@ -364,6 +364,8 @@ def test_a_storage_in_memory_is_read_back_and_becomes_settings(
     config.set_checkpoint_storage("/a")
     assert decided(declared).checkpoint.storage == "/a"
     with pytest.raises(errors.SpecInvalid, match="the job's code names another place"):
+        decided(declared, "spec.configuration={state.backend: jobmanager}")
+    with pytest.raises(errors.SpecInvalid, match="the job's code names another place"):
         decided(declared, "spec.checkpointing.storageType=jobmanager")
 
 
@@ -379,6 +381,10 @@ def test_the_memory_backend_of_old_brings_its_storage_along(declared: graph.Grap
     with pytest.warns(DeprecationWarning, match="'jobmanager'"):
         Env(by_name).set_state_backend("jobmanager")
     assert decided(by_name).checkpoint.storage == "memory://driver"
+    by_key = graph.Graph()
+    Env(by_key).configure(Configuration({"state.backend": "jobmanager"}))
+    assert decided(by_key).checkpoint.storage == "memory://driver"
+    assert decided(by_key, "spec.checkpointing.storageType=jobmanager").backend.type == "hashmap"
 
 
 def test_a_folder_beside_memory_is_refused() -> None:

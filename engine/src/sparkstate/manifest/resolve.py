@@ -104,9 +104,9 @@ def _effective(
     found = schema.check(dict(defaults), schema.spec(), "spec") or rules.check_part(defaults)
     raise_if_any([replace(p, path=p.path.replace("spec", "defaults", 1)) for p in found], "cluster defaults")
     job = _mark_overridden(layers.fold(manifest.spec, JOB), manifest.overridden)
-    written = layers.merge(job, layers.fold(defaults, CLUSTER_DEFAULT))
+    written = _with_implied_storage(layers.merge(job, layers.fold(defaults, CLUSTER_DEFAULT)), manifest)
     raise_if_any(_elsewhere(written, code, base), manifest.source)
-    given = _with_implied_storage(layers.merge(code, written), manifest)
+    given = layers.merge(code, written)
     document = {"metadata": {"name": manifest.name}, "spec": nested(given)}
     found = schema.check(document["spec"], schema.spec(), "spec") or rules.check(
         schema.with_defaults(document)

@@ -129,6 +129,8 @@ class StreamExecutionEnvironment:
                 self._layer.note(f"configure: {answer}")
         if {"state.backend", "state.backend.type"} & keys.keys():
             self._graph.backend = None  # the later call counts
+        if any(answers.means_memory(keys.get(key, "")) for key in ("state.backend", "state.backend.type")):
+            _imply_memory(self._layer)
         return self
 
     def get_configuration(self) -> Configuration:
@@ -168,8 +170,8 @@ def choose_backend(declared: graph.Graph, backend: object) -> None:
         told = f"set_state_backend({backend!r}) is deprecated: write {new}() and name the checkpoint storage apart"
         warnings.warn(told, DeprecationWarning, stacklevel=3)
         layer.note(told)
-        if answers.means_memory(backend) and layer.get("checkpointing.storage") is None:
-            CheckpointConfig(layer).set_checkpoint_storage(JobManagerCheckpointStorage())
+        if answers.means_memory(backend):
+            _imply_memory(layer)
     storage = old_state_backends.storage_of(chosen)
     if storage is None:
         return
@@ -177,6 +179,12 @@ def choose_backend(declared: graph.Graph, backend: object) -> None:
     CheckpointConfig(layer).set_checkpoint_storage(storage)
     if (savepoints := old_state_backends.savepoints_of(chosen)) is not None:
         layer.set("savepoints.storage", savepoints, f"{type(chosen).__name__}")
+
+
+def _imply_memory(layer: CodeLayer) -> None:
+    """Before Flink 1.13, ``jobmanager`` meant the storage too, where no other was named."""
+    if layer.get("checkpointing.storage") is None:
+        CheckpointConfig(layer).set_checkpoint_storage(JobManagerCheckpointStorage())
 
 
 def note_backend(declared: graph.Graph) -> None:
