@@ -50,30 +50,28 @@ def by_engine(manifest: dict[str, Any]) -> set[tuple[str, str]]:
 
 
 def given_twice() -> Iterator[tuple[str, dict[str, Any]]]:
-    """For each of Flink's keys a manifest that gives its field too, and one for each two spellings."""
-    samples = {"duration": "10 s", "memory": "64mb", "boolean": "true", "integer": "4"}
-    samples |= {"number": "0.5"}
-    words = {"stateBackend.type": "rocksdb", "restart.strategy": "none", "stateBackend.timerService": "heap"}
-    words["restart.exponentialDelay.backoffMultiplier"] = "2"
-    for known in (one for one in fields.TABLE if one.flink):
-        text = words.get(
-            known.path, samples.get(known.kind, "DEFAULT" if "predefined" in known.path else "m:C")
-        )
-        text = "s3://bucket/a" if known.kind == "location" else text
-        text = "http://minio" if known.path == "s3.endpoint" else text
-        spec: dict[str, Any] = {"pythonFile": "job.py", "configuration": {known.flink[0]: text}}
+    """For each of Flink's keys that has two spellings a manifest with both."""
+    samples = {"duration": "10 s", "memory": "64kb", "boolean": "true", "integer": "4", "number": "0.5"}
+    samples |= {"location": "s3://bucket/a"}
+    words = {"stateBackend.type": "rocksdb", "restart.strategy": "none"}
+    words["checkpointing.storageType"] = "filesystem"
+    for known in (one for one in fields.TABLE if len(one.flink) > 1):
+        text = words.get(known.path) or samples[known.kind]
+        yield known.path, wrap({"pythonFile": "job.py", "configuration": dict.fromkeys(known.flink, text)})
+
+
+def beside_fields() -> Iterator[tuple[str, dict[str, Any]]]:
+    """For each of Flink's keys a manifest that gives its field too."""
+    for path, both in given_twice():
+        known = fields.BY_PATH[path]
+        key, text = next(iter(both["spec"]["configuration"].items()))
+        spec: dict[str, Any] = {"pythonFile": "job.py", "configuration": {key: text}}
         node = spec
         *parents, last = known.path.split(".")
         for name in parents:
             node = node.setdefault(name, {})
         node[last] = flink.read(known, text)
-        if known.path.startswith("restart.") and len(parents) == 2:
-            strategies = {"fixedDelay": "fixed-delay", "exponentialDelay": "exponential-delay"}
-            spec["restart"]["strategy"] = strategies.get(parents[1], "failure-rate")
-        yield known.path, wrap(spec)
-        if len(known.flink) == 2:
-            both = {"pythonFile": "job.py", "configuration": dict.fromkeys(known.flink, text)}
-            yield f"{known.path} in both spellings", wrap(both)
+        yield path, wrap(spec)
 
 
 def wrap(spec: dict[str, Any]) -> dict[str, Any]:
@@ -86,6 +84,7 @@ def wrap(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 TWICE = list(given_twice())
+BESIDE = list(beside_fields())
 
 
 @pytest.mark.parametrize("path", GOOD, ids=lambda path: path.stem)
@@ -140,11 +139,17 @@ def test_the_operators_models_refuse_wrong_types_at_the_same_paths(path: Path) -
 
 
 @pytest.mark.parametrize(("path", "manifest"), TWICE, ids=[name for name, _ in TWICE])
-def test_a_setting_given_twice_is_refused_by_both_sides(path: str, manifest: dict[str, Any]) -> None:
+def test_a_key_in_both_spellings_is_refused_by_both_sides(path: str, manifest: dict[str, Any]) -> None:
     assert types_fit(manifest)
     found = by_cel(manifest)
     assert found == by_engine(manifest)
     assert any(message.endswith("mean the same; keep one") for _, message in found)
+
+
+@pytest.mark.parametrize(("path", "manifest"), BESIDE, ids=[name for name, _ in BESIDE])
+def test_a_key_beside_its_field_is_accepted_by_both_sides(path: str, manifest: dict[str, Any]) -> None:
+    assert types_fit(manifest)
+    assert by_cel(manifest) == by_engine(manifest) == set()
 
 
 def test_every_rule_of_the_crd_is_broken_by_some_manifest() -> None:

@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from sparkstate.batches.functions import KeyedBatchFunction, RowError
+    from sparkstate.checkpoint_storage import FileSystemCheckpointStorage, JobManagerCheckpointStorage
     from sparkstate.checkpointed import CheckpointedFunction, CheckpointListener
     from sparkstate.connected_functions import (
         BroadcastProcessFunction,
@@ -31,8 +32,17 @@ if TYPE_CHECKING:
     )
     from sparkstate.keyed_functions.interval_join import ProcessJoinFunction
     from sparkstate.keyed_functions.per_record import FilterFunction, FlatMapFunction, MapFunction
+    from sparkstate.old_state_backends import FsStateBackend, MemoryStateBackend, RocksDBStateBackend
     from sparkstate.serde.types import Types
     from sparkstate.sinks.file_sink import FileSink
+    from sparkstate.spark.checkpoint_config import (
+        CheckpointConfig,
+        CheckpointingMode,
+        ExternalizedCheckpointCleanup,
+        ExternalizedCheckpointRetention,
+    )
+    from sparkstate.spark.configuration import Configuration
+    from sparkstate.spark.environment import StreamExecutionEnvironment
     from sparkstate.spark.stream import broadcast, keyed, set_state_backend, stream
     from sparkstate.state.descriptors import (
         AggregatingStateDescriptor,
@@ -75,6 +85,17 @@ _HOMES = {
     "TimerService": "sparkstate.functions",
     "Types": "sparkstate.serde.types",
     "ValueStateDescriptor": "sparkstate.state.descriptors",
+    "CheckpointConfig": "sparkstate.spark.checkpoint_config",
+    "CheckpointingMode": "sparkstate.spark.checkpoint_config",
+    "ExternalizedCheckpointCleanup": "sparkstate.spark.checkpoint_config",
+    "ExternalizedCheckpointRetention": "sparkstate.spark.checkpoint_config",
+    "Configuration": "sparkstate.spark.configuration",
+    "StreamExecutionEnvironment": "sparkstate.spark.environment",
+    "FsStateBackend": "sparkstate.old_state_backends",
+    "MemoryStateBackend": "sparkstate.old_state_backends",
+    "RocksDBStateBackend": "sparkstate.old_state_backends",
+    "FileSystemCheckpointStorage": "sparkstate.checkpoint_storage",
+    "JobManagerCheckpointStorage": "sparkstate.checkpoint_storage",
     "broadcast": "sparkstate.spark.stream",
     "keyed": "sparkstate.spark.stream",
     "set_state_backend": "sparkstate.spark.stream",
@@ -85,14 +106,22 @@ __all__ = [
     "AggregateFunction",
     "AggregatingStateDescriptor",
     "BroadcastProcessFunction",
+    "CheckpointConfig",
     "CheckpointListener",
     "CheckpointedFunction",
+    "CheckpointingMode",
+    "Configuration",
     "CustomStateBackend",
     "EmbeddedRocksDBStateBackend",
+    "ExternalizedCheckpointCleanup",
+    "ExternalizedCheckpointRetention",
     "FileSink",
+    "FileSystemCheckpointStorage",
     "FilterFunction",
     "FlatMapFunction",
+    "FsStateBackend",
     "HashMapStateBackend",
+    "JobManagerCheckpointStorage",
     "KeyedBatchFunction",
     "KeyedBroadcastProcessFunction",
     "KeyedCoProcessFunction",
@@ -100,13 +129,16 @@ __all__ = [
     "ListStateDescriptor",
     "MapFunction",
     "MapStateDescriptor",
+    "MemoryStateBackend",
     "OutputTag",
     "ProcessJoinFunction",
     "ReduceFunction",
     "ReducingStateDescriptor",
+    "RocksDBStateBackend",
     "RowError",
     "RuntimeContext",
     "StateTtlConfig",
+    "StreamExecutionEnvironment",
     "Time",
     "TimeDomain",
     "TimerService",

@@ -60,7 +60,9 @@ class CheckpointSettings:
     """When checkpoints are taken and where they go."""
 
     storage: str = ""
-    """URL of the checkpoint storage: ``file:///…``, a path, or ``s3://bucket/prefix``."""
+    """URL of the checkpoint storage: ``file:///…``, a path, ``s3://bucket/prefix``, or ``memory://driver``."""
+    max_state_bytes: int = built_in.plain("checkpointing.maxStateSize")
+    """Per state and slot, where checkpoints lie in the driver's memory."""
     interval_s: float = built_in.plain("checkpointing.interval")
     timeout_s: float = built_in.plain("checkpointing.timeout")
     min_pause_s: float = built_in.plain("checkpointing.minPause")

@@ -21,8 +21,13 @@ def value(path: str) -> Any:
 
 def plain(path: str) -> Any:
     """The same in plain units: durations in seconds, sizes in bytes."""
-    read = _PLAIN.get(fields.BY_PATH[path].kind)
+    read = reader(path)
     return value(path) if read is None else read(value(path))
+
+
+def reader(path: str) -> Callable[[str], Any] | None:
+    """From a field's own spelling to plain units; None where the value is plain as it is."""
+    return _PLAIN.get(fields.BY_PATH[path].kind) if path in fields.BY_PATH else None
 
 
 def shown(path: str) -> str:

@@ -129,7 +129,7 @@ TABLE = (
         flink=("state.backend.type", "state.backend"),
         # A type that is written down would contradict settings that only the other type has.
         applies=_none_of(*ONLY_ROCKSDB),
-        # jobmanager, filesystem and the last three are names from before Flink 1.13.
+        # jobmanager, filesystem, MemoryStateBackend, FsStateBackend and RocksDBStateBackend are from before Flink 1.13.
         words={
             "hashmap": "hashmap",
             "jobmanager": "hashmap",
@@ -141,6 +141,22 @@ TABLE = (
             "org.apache.flink.runtime.state.memory.MemoryStateBackendFactory": "hashmap",
             "org.apache.flink.runtime.state.filesystem.FsStateBackendFactory": "hashmap",
             "org.apache.flink.contrib.streaming.state.RocksDBStateBackendFactory": "rocksdb",
+            "org.apache.flink.runtime.state.hashmap.HashMapStateBackend": "hashmap",
+            "org.apache.flink.contrib.streaming.state.EmbeddedRocksDBStateBackend": "rocksdb",
+            "org.apache.flink.state.rocksdb.EmbeddedRocksDBStateBackend": "rocksdb",
+            "org.apache.flink.runtime.state.memory.MemoryStateBackend": "hashmap",
+            "org.apache.flink.runtime.state.filesystem.FsStateBackend": "hashmap",
+            "org.apache.flink.contrib.streaming.state.RocksDBStateBackend": "rocksdb",
+            "HashMapStateBackendFactory": "hashmap",
+            "EmbeddedRocksDBStateBackendFactory": "rocksdb",
+            "MemoryStateBackendFactory": "hashmap",
+            "FsStateBackendFactory": "hashmap",
+            "RocksDBStateBackendFactory": "rocksdb",
+            "HashMapStateBackend": "hashmap",
+            "EmbeddedRocksDBStateBackend": "rocksdb",
+            "MemoryStateBackend": "hashmap",
+            "FsStateBackend": "hashmap",
+            "RocksDBStateBackend": "rocksdb",
         },
     ),
     Field("stateBackend.class"),
@@ -182,6 +198,21 @@ TABLE = (
     Field("checkpointing.timeout", "duration", "10m", (f"{C}.timeout",)),
     Field("checkpointing.minPause", "duration", "0s", (f"{C}.min-pause",)),
     Field("checkpointing.tolerableFailures", "integer", 0, (f"{C}.tolerable-failed-checkpoints",)),
+    Field(
+        "checkpointing.storageType",
+        built_in="filesystem",
+        flink=(f"{C}.storage", "state.checkpoint-storage"),
+        applies=unwritten,
+        words={
+            "filesystem": "filesystem",
+            "jobmanager": "jobmanager",
+            "org.apache.flink.runtime.state.storage.FileSystemCheckpointStorage": "filesystem",
+            "org.apache.flink.runtime.state.storage.JobManagerCheckpointStorage": "jobmanager",
+            "FileSystemCheckpointStorage": "filesystem",
+            "JobManagerCheckpointStorage": "jobmanager",
+        },
+    ),
+    Field("checkpointing.maxStateSize", "memory", "5Mi", applies=_is("checkpointing.storageType", "jobmanager")),
     Field("checkpointing.storage", "location", flink=(f"{C}.dir", "state.checkpoints.dir")),
     Field("checkpointing.retained", "integer", 1, (f"{C}.num-retained", "state.checkpoints.num-retained")),
     Field(

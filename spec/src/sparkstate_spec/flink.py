@@ -16,7 +16,7 @@ def _paths(text: str) -> list[str]:
 READERS: Mapping[fields.Kind, Callable[[str], Any]] = {
     "duration": lambda text: units.format_duration(units.flink_duration_ms(text)),
     "memory": lambda text: units.format_bytes(units.flink_bytes(text)),
-    "boolean": lambda text: text == "true",
+    "boolean": lambda text: text.lower() == "true",
     "integer": int,
     "number": float,
     "location": str,

@@ -46,7 +46,8 @@ SECRETS = ("s3.access", "s3.secret")
 
 NOT_APPLICABLE = (
     (
-        (f"{C}.unaligned", f"{C}.aligned-checkpoint-timeout", f"{C}.alignment-timeout"),
+        (f"{C}.unaligned", f"{C}.force-unaligned", f"{C}.max-aligned-checkpoint-size",
+         f"{C}.aligned-checkpoint-timeout", f"{C}.alignment-timeout"),
         "unaligned checkpoints and alignment timeouts do not apply: the end of an epoch is the barrier, so there is "
         "nothing to align",
     ),
@@ -59,20 +60,47 @@ NOT_APPLICABLE = (
         "Flink's memory model does not apply: use driver.memory, executor.memory and managedMemoryPerSlot",
     ),
     (
-        ("execution.buffer-timeout", "execution.checkpointing.checkpoints-after-tasks-finish",
-         "execution.checkpointing.during-recovery", "execution.checkpointing.interval-during-backlog"),
+        ("execution.buffer-timeout", f"{C}.checkpoints-after-tasks-finish", f"{C}.during-recovery",
+         f"{C}.interval-during-backlog"),
         "does not apply to epochs: a checkpoint is taken between two of them",
     ),
     (
-        ("execution.checkpointing.externalized-",),
+        (f"{C}.externalized-",),
         "checkpoints are always retained; deletion.policy decides what a deleted job leaves behind",
     ),
     (
-        ("execution.checkpointing.cleaner.", "execution.checkpointing.create-subdir"),
+        (f"{C}.cleaner.", f"{C}.create-subdir"),
         "does not apply: each lineage has a folder of its own, and its log says which files are deleted",
     ),
+    (
+        (f"{C}.max-concurrent-checkpoints",),
+        "only one checkpoint runs at a time",
+    ),
+    (
+        (f"{C}.mode", f"{C}.consistency-mode"),
+        "every checkpoint is exactly-once",
+    ),
+    (
+        (f"{C}.local-backup.", "taskmanager.state.local."),
+        "local recovery uses a slot's own files and keeps no second copy of them; switch it with "
+        "stateBackend.localRecovery",
+    ),
+    (
+        (f"{ROCKSDB}.memory.fixed-per-tm", "state.backend.latency-track.", "state.latency-track.",
+         "state.backend.async"),
+        "does not apply: memory is bounded for each slot, snapshots are always asynchronous, and metrics.md lists the "
+        "latencies that are measured",
+    ),
+    (
+        ("jobmanager.", "taskmanager.", "rest.", "web.", "blob.", "akka.", "pekko.", "cluster.", "high-availability",
+         "historyserver.", "env.", "io.tmp.dirs", "classloader.", "process.", "queryable-state.", "heartbeat.",
+         "slotmanager.", "slot.", "resourcemanager.", "scheduler-mode", "jobstore.", "fs.", "plugin.", "task.",
+         "client.", "yarn.", "zookeeper.", "security.", "metrics.", "kubernetes.", "python.", "pipeline.object-reuse"),
+        "belongs to Flink's own processes: there are none here; Spark and the operator have settings of their own",
+    ),
 )  # fmt: skip
-"""Families of keys (by prefix) that cannot mean anything here, and the sentence that answers them."""
+"""Families of keys (by prefix) that cannot mean anything here, and the sentence that answers them. A job that has them
+runs. The first family that fits is the answer."""
 
 LATER = (
     (
@@ -80,34 +108,23 @@ LATER = (
         "the changelog state backend is not in this version",
     ),
     (
-        ("execution.checkpointing.file-merging.",),
+        (f"{C}.file-merging.",),
         "control of file merging by these keys is not in this version",
     ),
     (("state.backend.forst.",), "disaggregated state backends are not in this version"),
 )
-"""Families for later versions."""
+"""Families for later versions. The switch of each is in ``FIXED``; what its other keys say has no effect without it."""
 
 FIXED = (
     (
-        (f"{C}.max-concurrent-checkpoints",),
-        "1",
-        "only one checkpoint runs at a time; leave the key out",
-    ),
-    (
-        ("execution.checkpointing.local-backup.enabled",),
+        ("state.backend.changelog.enabled", "state.changelog.enabled"),
         "false",
-        "local recovery uses a slot's own files and keeps no second copy of them; switch it with "
-        "stateBackend.localRecovery",
+        "the changelog state backend is not in this version",
     ),
     (
-        (f"{C}.mode", f"{C}.consistency-mode"),
-        "EXACTLY_ONCE",
-        "every checkpoint is exactly-once; leave the key out",
-    ),
-    (
-        (f"{C}.storage", "state.checkpoint-storage"),
-        "filesystem",
-        "checkpoints always go to checkpointing.storage; leave the key out",
+        (f"{C}.file-merging.enabled",),
+        "false",
+        "control of file merging by these keys is not in this version",
     ),
     (
         ("execution.state-recovery.claim-mode", "execution.savepoint-restore-mode"),
@@ -115,7 +132,7 @@ FIXED = (
         "claim modes other than NO_CLAIM are not in this version",
     ),
 )
-"""Keys with one value that asks for what happens anyway; every other value is answered."""
+"""Keys with one value that asks for what happens anyway; every other value is refused."""
 
 VALUES = {
     "duration": (
@@ -126,7 +143,7 @@ VALUES = {
         "(?i)^[0-9]+ *(|b|bytes|k|kb|kibibytes|m|mb|mebibytes|g|gb|gibibytes|t|tb|tebibytes)$",
         "a memory size must be written as 64mb or 20kb",
     ),
-    "boolean": ("^(true|false)$", "a switch must be 'true' or 'false'"),
+    "boolean": ("(?i)^(true|false)$", "a switch must be 'true' or 'false'"),
     "integer": ("^[0-9]{1,9}$", "a count must be a whole number"),
     "number": ("^[0-9]{1,9}([.][0-9]{1,9})?$", "a ratio or factor must be a number such as 0.5"),
 }
@@ -145,6 +162,10 @@ CHOICES = tuple(
             "FLASH_SSD_OPTIMIZED",
         ),
         ("stateBackend.timerService", "the timer service must be HEAP or ROCKSDB"),
+        (
+            "checkpointing.storageType",
+            "the checkpoint storage must be filesystem or jobmanager",
+        ),
         (
             "restart.strategy",
             "the restart strategy must be none, fixed-delay, exponential-delay or failure-rate",

@@ -1,6 +1,6 @@
-"""The layers of a spec, merged leaf by leaf: the job wins over the defaults that somebody gave for all jobs. Free maps
-are split into their keys, lists and pod templates are taken whole,
-and Flink's keys are folded into the fields that they mean."""
+"""The layers of a spec, merged leaf by leaf: the job's code wins over its fields, these over its Flink keys, and the
+job over the defaults that somebody gave for all jobs. Free maps are split into their keys, lists and pod templates are
+taken whole, and Flink's keys are folded into the fields that they mean."""
 
 from __future__ import annotations
 
@@ -13,17 +13,28 @@ from sparkstate_spec.given import GivenValue, Leaves, below, join, leaves
 
 
 def fold(spec: Mapping[str, Any], origin: str) -> dict[str, GivenValue]:
-    """All leaves of one layer. The rules were asked before: a key that means nothing is left out."""
+    """All leaves of one layer, its fields over its Flink keys. A key that means nothing is left out: the rules
+    have been asked before."""
     plain = {name: value for name, value in spec.items() if name != "configuration"}
     given = {path: GivenValue(value, origin) for path, value in leaves(plain)}
+    keys = of_keys(spec.get("configuration") or {}, origin)
+    chosen = given.get("stateBackend.type") or keys.get("stateBackend.type")
+    if chosen is not None and chosen.value == "hashmap":  # as in Flink: RocksDB's keys are not read then
+        keys = {path: leaf for path, leaf in keys.items() if not below(path, *fields.ONLY_ROCKSDB)}
+    return merge(given, keys)
+
+
+def of_keys(configuration: Mapping[str, str], origin: str) -> dict[str, GivenValue]:
+    """The fields that Flink's keys mean. Raises ValueError for a value that the rules refuse."""
+    given: dict[str, GivenValue] = {}
     metrics: list[str] = []
-    for key, text in (spec.get("configuration") or {}).items():
+    for key, text in configuration.items():
         if key in fields.BY_KEY:
             known = fields.BY_KEY[key]
             given[known.path] = GivenValue(flink.read(known, text), origin, key)
         elif key in OPTION_KEYS:
             given[join("stateBackend.options", key)] = GivenValue(text, origin, key)
-        elif text == "true" and key.removeprefix(f"{METRICS}.") in NATIVE_METRICS:
+        elif text.lower() == "true" and key.removeprefix(f"{METRICS}.") in NATIVE_METRICS:
             metrics.append(key.removeprefix(f"{METRICS}."))
     if metrics:
         given["stateBackend.nativeMetrics"] = GivenValue(metrics, origin, f"{METRICS}.*")

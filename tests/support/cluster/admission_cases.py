@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from support.cluster.admission_rows import INLINE, LATER, OPTION, ROWS, SECRET_URL, C, R, Spec
+from support.cluster.admission_rows import INLINE, LATER, ROWS, SECRET_URL, C, R, Spec
 
 from sparkstate_spec import fields
 
@@ -36,12 +36,6 @@ def _conf(accepted: Spec, refused: Spec) -> tuple[Spec, Spec]:
 
 
 CONFIGURATION: tuple[tuple[str, Spec, Spec], ...] = (
-    ("unaligned checkpoints", {f"{C}.timeout": "1 min"}, {f"{C}.unaligned.enabled": "true"}),
-    ("network buffers", {}, {"taskmanager.network.memory.size": "1"}),
-    ("Flink's memory model", {}, {"taskmanager.memory.process.size": "1g"}),
-    ("does not apply to epochs", {}, {"execution.buffer-timeout": "1"}),
-    ("checkpoints are always retained", {}, {f"{C}.externalized-checkpoint-retention": "x"}),
-    ("does not apply: each lineage has a folder", {}, {f"{C}.create-subdir": "true"}),
     (
         "the changelog state backend is not",
         {"state.backend.changelog.enabled": "false"},
@@ -52,25 +46,18 @@ CONFIGURATION: tuple[tuple[str, Spec, Spec], ...] = (
         {f"{C}.file-merging.enabled": "false"},
         {f"{C}.file-merging.enabled": "true"},
     ),
-    ("disaggregated state backends", {}, {"state.backend.forst.sync": "x"}),
-    (
-        "local recovery uses a slot's own files",
-        {f"{C}.local-backup.enabled": "false"},
-        {f"{C}.local-backup.enabled": "true"},
-    ),
-    (
-        "only one checkpoint runs at a time",
-        {f"{C}.max-concurrent-checkpoints": "1"},
-        {f"{C}.max-concurrent-checkpoints": "2"},
-    ),
-    ("every checkpoint is exactly-once", {f"{C}.mode": "EXACTLY_ONCE"}, {f"{C}.mode": "AT_LEAST_ONCE"}),
-    ("checkpoints always go to", {f"{C}.storage": "filesystem"}, {f"{C}.storage": "jobmanager"}),
+    ("the checkpoint storage must be", {f"{C}.storage": "jobmanager"}, {f"{C}.storage": "elsewhere"}),
     (
         "claim modes other than",
         {"execution.state-recovery.claim-mode": "NO_CLAIM"},
         {"execution.state-recovery.claim-mode": "CLAIM"},
     ),
     (INLINE, {"s3.endpoint": "http://a"}, {"s3.access-key": "x"}),
+    (
+        "a value looks like an access key id",
+        {"taskmanager.memory.process.size": "1g"},
+        {"env.java.opts": "AKIAIOSFODNN7EXAMPLE"},
+    ),
     ("this version does not know a key", {"parallelism.default": "2"}, {"parallelism.defualt": "2"}),
     ("a duration must be written as", {f"{C}.interval": "10 min"}, {f"{C}.interval": "soon"}),
     (
@@ -100,27 +87,14 @@ CONFIGURATION: tuple[tuple[str, Spec, Spec], ...] = (
     ("storage on Google Cloud", {f"{C}.dir": "s3://b/x"}, {f"{C}.dir": "hdfs://b/x"}),
     ("the scheme of a storage URL", {f"{C}.dir": "file:///x"}, {f"{C}.dir": "s3a://b/x"}),
     ("a storage URL never holds", {f"{C}.savepoint-dir": "s3://b/x"}, {f"{C}.savepoint-dir": "s3://k:s@b/x"}),
-    (
-        "spec.stateBackend.nativeMetrics and",
-        {f"{R}.metrics.estimate-num-keys": "true"},
-        {f"{R}.metrics.estimate-num-keys": "true"},
-    ),
-    ("an option is in stateBackend.options too", OPTION, OPTION),
 )
-BESIDE: Mapping[str, Spec] = {
-    "spec.stateBackend.nativeMetrics and": {
-        "stateBackend": {"type": "rocksdb", "nativeMetrics": ["estimate-num-keys"]}
-    },
-    "an option is in stateBackend.options too": {"stateBackend": {"type": "rocksdb", "options": OPTION}},
-}
-"""What stands beside the configuration in the refused spec."""
-
 SAMPLES: Mapping[str, tuple[str, Any]] = {
     "duration": ("10 s", "10s"), "memory": ("64mb", "64Mi"), "boolean": ("true", True), "integer": ("4", 4),
     "number": ("0.5", 0.5), "location": ("s3://b/x", "s3://b/x"), "text": ("m:C", "m:C"),
 }  # fmt: skip
 OWN_SAMPLES: Mapping[str, tuple[str, Any]] = {
     "stateBackend.type": ("rocksdb", "rocksdb"),
+    "checkpointing.storageType": ("filesystem", "filesystem"),
     "stateBackend.predefinedOptions": ("DEFAULT", "DEFAULT"),
     "stateBackend.timerService": ("heap", "heap"),
     "stateBackend.storagePaths": ("/a", ["/a"]),
@@ -128,31 +102,27 @@ OWN_SAMPLES: Mapping[str, tuple[str, Any]] = {
     "restart.exponentialDelay.backoffMultiplier": ("2", 2.0),
     "s3.endpoint": ("http://minio", "http://minio"),
 }
-STRATEGIES = {section: strategy for strategy, section in fields.STRATEGY_SECTIONS.items()}
 
 
 def _twice() -> Iterator[Case]:
-    """Each field that one of Flink's keys means: the key alone, and the key beside the field."""
-    for known in (one for one in fields.TABLE if one.flink):
-        path, (key, *others) = known.path, known.flink
-        text, value = OWN_SAMPLES.get(path) or SAMPLES[known.kind]
+    """Each field that has two spellings among Flink's keys: one of them beside the field, and both."""
+    for known in (one for one in fields.TABLE if len(one.flink) > 1):
+        text, value = OWN_SAMPLES.get(known.path) or SAMPLES[known.kind]
         field: dict[str, Any] = {}
         node = field
-        *sections, last = path.split(".")
+        *sections, last = known.path.split(".")
         for section in sections:
             node = node.setdefault(section, {})
         node[last] = value
-        if path.startswith("restart.") and len(sections) == 2:
-            field["restart"]["strategy"] = STRATEGIES[sections[1]]
-        alone = {"configuration": {key: text}}
-        said = f"spec.{path}, " if others else f"spec.{path} and "
-        yield Case("statefulsparkjobs", "spec.configuration", said, alone, {**alone, **field})
+        alone = {"configuration": {known.flink[0]: text}}
+        both = {"configuration": dict.fromkeys(known.flink, text)}
+        said = f"configuration['{known.flink[0]}']"
+        yield Case("statefulsparkjobs", "spec.configuration", said, {**alone, **field}, both)
 
 
 def _configuration() -> Iterator[Case]:
     for message, accepted, refused in CONFIGURATION:
         good, bad = _conf(accepted, refused)
-        bad = {**bad, **BESIDE.get(message, {})}
         yield Case("statefulsparkjobs", "spec.configuration", message, good, bad)
 
 

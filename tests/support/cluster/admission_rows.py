@@ -249,6 +249,18 @@ ROWS: tuple[tuple[str, str, Spec, Spec], ...] = (
         {"checkpointing": {"inlineThreshold": "1025Ki"}},
     ),
     (
+        "spec.checkpointing.storageType",
+        "with jobmanager, checkpoints lie in",
+        {"checkpointing": {"storageType": "filesystem", "storage": "s3://b/x"}},
+        {"checkpointing": {"storageType": "jobmanager", "storage": "s3://b/x"}},
+    ),
+    (
+        "spec.checkpointing.maxStateSize",
+        "must be more than 0 and at most 64Mi",
+        {"checkpointing": {"maxStateSize": "5Mi"}},
+        {"checkpointing": {"maxStateSize": "65Mi"}},
+    ),
+    (
         "spec.checkpointing.writeBufferSize",
         "must be more than 0",
         {"checkpointing": {"writeBufferSize": "1"}},

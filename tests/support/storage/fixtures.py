@@ -11,9 +11,9 @@ from support.storage.stores import without_flushing
 
 from sparkstate_tools.servers import s3server
 
-__all__ = ["root", "s3", "s3_server", "without_flushing"]
+__all__ = ["any_root", "root", "s3", "s3_server", "without_flushing"]
 
-from sparkstate.storage import open_store
+from sparkstate.storage import naming, open_store
 from sparkstate.storage.retrying import RetryPolicy
 
 
@@ -35,6 +35,19 @@ def s3(s3_server, monkeypatch):
 @pytest.fixture(params=["local", pytest.param("s3", marks=pytest.mark.s3)])
 def root(request, tmp_path):
     """An empty storage, once a folder and once a prefix of a bucket."""
+    return opened(request, tmp_path)
+
+
+@pytest.fixture(params=["local", "memory", pytest.param("s3", marks=pytest.mark.s3)])
+def any_root(request, tmp_path):
+    """As ``root``, and once the memory of this process."""
+    return opened(request, tmp_path)
+
+
+def opened(request, tmp_path):
+    """The empty storage that a parameter names."""
+    if request.param == "memory":
+        return open_store(f"{naming.MEMORY}/{secrets.token_hex(6)}")
     if request.param == "local":
         request.getfixturevalue("without_flushing")
         return open_store(f"{tmp_path}/storage")

@@ -307,3 +307,28 @@ def test_a_claim_of_the_runner_stays_untouched_by_readers(capsys, tmp_path: Path
     main.main(["savepoints", "list", url])
     assert job.entries() == before
     assert lineage.find(storage.open_store(url), job.name) is not None
+
+
+def test_a_job_with_checkpoints_in_memory_has_nothing_stored_to_show(
+    manifest: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sets = ["--set", "spec.checkpointing={storageType: jobmanager}"]
+    assert main.main(["restore-info", str(manifest), *sets]) == 2
+    assert "keeps its checkpoints in its driver's memory" in capsys.readouterr().err
+
+
+def test_explain_answers_each_of_flinks_keys_also_when_some_refuse_the_job(
+    manifest: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    conf = manifest.parent / "flink-conf.yaml"
+    conf.write_text("state.backend: jobmanager\nrest.port: 8081\nparallelism.default: 7\n")
+    assert main.main(["explain", str(manifest), "--set", "spec.configuration=@flink-conf.yaml"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "overridden: spec.stateBackend.type is given, and counts more" in shown
+    assert "rest.port no meaning here: belongs to Flink's own processes" in shown
+    conf.write_text(conf.read_text() + "a.password: hidden\nstate.backend.changelog.enabled: true\n")
+    assert main.main(["explain", str(manifest), "--set", "spec.configuration=@flink-conf.yaml"]) == 2
+    told = capsys.readouterr()
+    assert "rest.port" in told.out
+    assert "the changelog state backend is not in this version, so the job is refused" in told.out
+    assert "hidden" not in told.out + told.err

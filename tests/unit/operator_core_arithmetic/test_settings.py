@@ -213,6 +213,21 @@ def test_a_value_of_flinks_that_its_field_cannot_have_is_refused(key: str, text:
 
 
 @pytest.mark.parametrize(
+    "spec",
+    [
+        {"checkpointing": {"storageType": "jobmanager"}},
+        {"configuration": {"state.checkpoint-storage": "jobmanager"}},
+    ],
+    ids=["field", "key"],
+)
+def test_checkpoints_in_a_drivers_memory_are_refused_where_pods_end(spec: dict[str, Any]) -> None:
+    with pytest.raises(
+        errors.SpecInvalid, match=r"spec\.checkpointing\.storageType: checkpoints in the driver's mem"
+    ):
+        resolve(spec, {"checkpointing": {}})
+
+
+@pytest.mark.parametrize(
     ("spec", "said"),
     [
         ({"slots": "3"}, "spec.slots: must be a whole number (it is '3')"),

@@ -61,7 +61,7 @@ def test_a_field_is_below_itself_and_its_sections_and_not_below_a_longer_or_shor
 def test_flinks_keys_become_fields_options_and_metrics_and_say_which_key_it_was() -> None:
     configuration = {
         "parallelism.default": "4",
-        "state.backend": "filesystem",
+        "state.backend": "rocksdb",
         "state.backend.rocksdb.thread.num": "4",
         "state.backend.rocksdb.metrics.estimate-num-keys": "true",
         "state.backend.rocksdb.metrics.is-write-stopped": "false",
@@ -71,7 +71,7 @@ def test_flinks_keys_become_fields_options_and_metrics_and_say_which_key_it_was(
     found = layers.fold({"configuration": configuration}, given.JOB)
     assert values(found) == {
         "slots": 4,
-        "stateBackend.type": "hashmap",
+        "stateBackend.type": "rocksdb",
         "stateBackend.options['state.backend.rocksdb.thread.num']": "4",
         "stateBackend.options['state.backend.rocksdb.metrics.column-family-as-variable']": "true",
         "stateBackend.nativeMetrics": ["estimate-num-keys"],

@@ -1,3 +1,3 @@
-from support.storage.fixtures import root, s3, s3_server, without_flushing
+from support.storage.fixtures import any_root, root, s3, s3_server, without_flushing
 
-__all__ = ["root", "s3", "s3_server", "without_flushing"]
+__all__ = ["any_root", "root", "s3", "s3_server", "without_flushing"]

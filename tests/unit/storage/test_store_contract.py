@@ -1,4 +1,4 @@
-"""What every storage must do, tried on a folder and on a real S3 server."""
+"""What every storage must do, tried on a folder, in memory and on a real S3 server."""
 
 from __future__ import annotations
 
@@ -12,6 +12,12 @@ from sparkstate import errors
 from sparkstate.storage import PrefixedStore, s3_moving
 from sparkstate.storage.probe import require_conditional_create
 from sparkstate.storage.s3 import SINGLE_PUT_LIMIT
+
+
+@pytest.fixture
+def root(any_root):
+    """Each kind of storage, empty."""
+    return any_root
 
 
 def test_what_was_created_is_read_back(root):

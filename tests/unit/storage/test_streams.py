@@ -32,6 +32,12 @@ def keys(store):
     return [info.key for info in store.list("")]
 
 
+@pytest.fixture
+def root(any_root):
+    """Each kind of storage, empty."""
+    return any_root
+
+
 def test_few_bytes_stay_in_the_handle_and_nothing_is_stored(root):
     stream = make(root)()
     stream.write(b"x" * 60)

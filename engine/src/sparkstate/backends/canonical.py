@@ -229,6 +229,23 @@ def stream(
     yield sections.end()
 
 
+def sizes(data: bytes | bytearray) -> dict[tuple[str, str], int]:
+    """Bytes of each table by (uid, name), in a file or in the whole sections of its beginning."""
+    at, found = len(MAGIC) + 1, dict[tuple[str, str], int]()
+    names: list[tuple[str, str]] = []
+    while at + _SECTION.size <= len(data):
+        kind, length, _ = _SECTION.unpack_from(data, at)
+        start, at = at + _SECTION.size, at + _SECTION.size + length
+        if at > len(data):
+            break
+        if kind == b"H":
+            names = [(table.uid, table.name) for table in _decode_header(bytes(data[start:at]))]
+        elif kind == b"B":
+            name = names[_decode_block(bytes(data[start:at]))[0]]
+            found[name] = found.get(name, 0) + length
+    return found
+
+
 class CanonicalWriter:
     """Writes one file. Left by an exception it writes no trailer, so that what there is can never be read as whole."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import sys
 import tempfile
@@ -66,7 +67,7 @@ def check(
     found: list[report.Report] = []
 
     def work() -> dict[str, Any]:
-        found.append(_checked(_settings(manifest_path, overrides), url, by_savepoint))
+        found.append(_checked(manifest_path, overrides, url, by_savepoint))
         return found[0].document()
 
     if as_json:
@@ -80,20 +81,20 @@ def check(
         raise click.exceptions.Exit(report.EXIT_REFUSED)
 
 
-def _settings(path: Path, overrides: tuple[str, ...]) -> settings.JobSettings:
+def _checked(path: Path, overrides: tuple[str, ...], url: str | None, by_savepoint: bool) -> report.Report:
     cluster = os.environ.get(settings.CLUSTER_VARIABLE) or targets.NO_CLUSTER
+    in_cluster = cluster != targets.NO_CLUSTER
     loaded = manifest.load(path, overrides)
-    return manifest.resolve(loaded, cluster=cluster, in_cluster=cluster != targets.NO_CLUSTER).settings
-
-
-def _checked(job: settings.JobSettings, url: str | None, by_savepoint: bool) -> report.Report:
+    resolve = functools.partial(manifest.resolve, loaded, cluster=cluster, in_cluster=in_cluster)
+    # The job's code may say where its state is, and is asked for that too late to look for it there.
+    resolved = resolve(place_by_code=url is not None and not in_cluster)
     # Imported late: PySpark takes seconds, and a wrong manifest should not wait for it.
-    from sparkstate.driver import checking
+    from sparkstate.driver import checking, code_settings
 
+    code = code_settings.CodeSettings(resolved.given, lambda leaves: resolve(code=leaves))
     with tempfile.TemporaryDirectory(prefix="sparkstate-check-") as folder, _job_prints_elsewhere():
-        return checking.check(
-            replace(job, work_dir=folder), url, clocks.SystemClock(), by_savepoint=by_savepoint
-        )
+        job = replace(resolved.settings, work_dir=folder)
+        return checking.check(job, url, clocks.SystemClock(), by_savepoint=by_savepoint, code=code)
 
 
 @contextlib.contextmanager

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from sparkstate import manifest, sizing
+from sparkstate import errors, manifest, sizing
 from sparkstate.backends.rocksdb import explained
 from sparkstate.cli import manifests, output
 from sparkstate.settings import JobSettings
 from sparkstate.sizing import text
+from sparkstate_spec.answers import Answer
 
 
 @click.command()
@@ -50,12 +52,15 @@ def explain(
     With --size, show how many processors and slots, how much memory, disk and network, and how many requests to its
     storage the job needs for such a load, and how long a recovery takes. docs/sizing.md says how far that may be off.
 
+    Each of Flink's keys in spec.configuration is answered: the field that it sets, or why it sets none.
+
     Starts nothing and reads no storage.
 
     \b
     Examples:
       sparkstate explain job.yaml
       sparkstate explain job.yaml --set spec.slots=4 -o json
+      sparkstate explain job.yaml --set spec.configuration=@flink-conf.yaml
       sparkstate explain job.yaml --size 50k,10M,200
     """
     if function is not None and size_text is None:
@@ -63,14 +68,20 @@ def explain(
     if values is not None and size_text is None:
         raise click.UsageError("--values says for which values --size estimates; give --size too")
     size = None if size_text is None else sizing.parse(size_text)
-    resolved = manifest.resolve(manifest.load(manifest_path, overrides))
+    answers = manifest.flink_answers(manifest_path, overrides)
+    try:
+        resolved = manifest.resolve(manifest.load(manifest_path, overrides))
+    except errors.SpecInvalid:
+        if form == "table" and size is None:
+            _show_answers(answers)  # all of them, not only those that refuse the job
+        raise
     if size is not None:
         needed = sizing.estimate(size, resolved.settings, function or "record", sizing.KNOWN, values or "any")
         _show_estimate(needed, resolved.settings, form)
         return
     memory = manifest.memory_sum(resolved.settings)
     if form != "table":
-        output.emit(_document(resolved, memory), form)
+        output.emit(_document(resolved, memory, answers), form)
         return
     output.table(("SETTING", "VALUE", "ORIGIN"), manifest.explain_rows(resolved))
     click.echo(f"\nmemory\n{memory}")
@@ -85,8 +96,18 @@ def explain(
             click.echo(
                 f"{resolved.settings.backend.options_factory} may change any of these when a slot runs it"
             )
+    _show_answers(answers)
     for notice in resolved.notices:
-        click.echo(f"\nnote: {notice}")
+        if not notice.startswith("spec.configuration: "):  # the table has them
+            click.echo(f"\nnote: {notice}")
+
+
+def _show_answers(answers: Sequence[Answer]) -> None:
+    if not answers:
+        return
+    click.echo("\nFlink's keys (spec.configuration)")
+    rows = [(each.key, each.value, f"{each.outcome}: {each.text}") for each in answers]
+    output.table(("KEY", "VALUE", "WHAT BECAME OF IT"), rows)
 
 
 def _native_options(settings: JobSettings) -> list[tuple[str, str, str]] | None:
@@ -105,7 +126,9 @@ def _show_estimate(needed: sizing.Estimate, settings: JobSettings, form: str) ->
     click.echo(f"\n{text.FOOT}")
 
 
-def _document(resolved: manifest.Resolved, memory: manifest.MemorySum) -> dict[str, Any]:
+def _document(
+    resolved: manifest.Resolved, memory: manifest.MemorySum, answers: Sequence[Answer]
+) -> dict[str, Any]:
     rows = manifest.explain_rows(resolved)
     return {
         "name": resolved.settings.name,
@@ -130,7 +153,19 @@ def _document(resolved: manifest.Resolved, memory: manifest.MemorySum) -> dict[s
         **(
             {"rocksdb": _by_key(native)} if (native := _native_options(resolved.settings)) is not None else {}
         ),
+        **({"configuration": _answered(answers)} if answers else {}),
         "notices": resolved.notices,
+    }
+
+
+def _answered(answers: Sequence[Answer]) -> dict[str, Any]:
+    return {
+        each.key: {
+            **({"value": each.value} if each.value else {}),
+            "outcome": each.outcome,
+            "text": each.text,
+        }
+        for each in answers
     }
 
 

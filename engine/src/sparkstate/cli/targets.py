@@ -15,6 +15,7 @@ from sparkstate.cli import manifests
 from sparkstate.control import client as control
 from sparkstate.log import lineage
 from sparkstate.runner import workdir
+from sparkstate.storage import naming
 from sparkstate.stored.place import Place
 
 TOKEN_VARIABLE = "SPARKSTATE_TOKEN"
@@ -106,6 +107,11 @@ def stored(target: str, overrides: tuple[str, ...], s3: settings.S3Settings, job
         cluster = os.environ.get(settings.CLUSTER_VARIABLE) or NO_CLUSTER
         loaded = manifest.load(Path(target), overrides)
         resolved = manifest.resolve(loaded, cluster=cluster, in_cluster=cluster != NO_CLUSTER).settings
+        if naming.is_memory(resolved.checkpoint.storage):
+            raise errors.SpecInvalid(
+                f"{target} keeps its checkpoints in its driver's memory (checkpointing.storageType: jobmanager), where "
+                "no other process sees them; ask the running job (sparkstate status), or name the URL of a savepoint"
+            )
         return Place(url=resolved.checkpoint.storage, s3=resolved.s3, job=lineage.JobName.of(resolved))
     return Place(url=target, s3=s3, job=_job_name(job) if job else None)
 

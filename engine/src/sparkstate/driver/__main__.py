@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import ctypes
+import functools
 import os
 import shutil
 import sys
@@ -105,11 +106,14 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 def _run(options: argparse.Namespace, heard: LastLines) -> Outcome:
     loaded = manifest.load(options.manifest, options.overrides)
     place = pod.read(os.environ, options.attempt, loaded.annotations) if options.in_cluster else None
-    resolved = manifest.resolve(
+    resolve = functools.partial(
+        manifest.resolve,
         loaded,
         cluster=place.cluster if place else "local",
         in_cluster=place is not None,
     )
+    # An operator looks for the state where the manifest says; beside it the code may say where that is.
+    resolved = resolve(place_by_code=place is None)
     work_dir = options.work_dir.resolve()
     _prepare(work_dir)
     settings = replace(resolved.settings, pod=place, work_dir=str(work_dir), known_lineage=options.lineage)
@@ -123,7 +127,7 @@ def _run(options: argparse.Namespace, heard: LastLines) -> Outcome:
     from sparkstate.spark.session import Beginning
 
     spark = Beginning(settings, jvm)
-    from sparkstate.driver import attempt, termination_policy
+    from sparkstate.driver import attempt, code_settings, termination_policy
 
     try:
         outcome = attempt.run(
@@ -134,6 +138,7 @@ def _run(options: argparse.Namespace, heard: LastLines) -> Outcome:
             here,
             lambda message: _last_word(options, termination_policy.REASON, message, 0),
             heard,
+            code_settings.CodeSettings(resolved.given, lambda code: resolve(code=code)),
         )
     finally:
         _empty(work_dir)

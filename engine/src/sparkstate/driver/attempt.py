@@ -19,6 +19,7 @@ from sparkstate import clock, errors, keys, phases
 from sparkstate.control import driver_life, server
 from sparkstate.control.documents import DriverPhase, JobIdentity
 from sparkstate.driver import termination_policy
+from sparkstate.driver.code_settings import CodeSettings
 from sparkstate.driver.context import DriverContext
 from sparkstate.driver.control import DriverControl, progress_timeout_s
 from sparkstate.driver.job import JobDriver
@@ -40,9 +41,10 @@ def run(
     slots_here: LocalSlots | None,
     last_word: Callable[[str], object],
     heard: LastLines,
+    code: CodeSettings | None = None,
 ) -> Outcome:
     """Runs until the job ends; raises the error that ended it, if one did.
-    ``last_word``: see ``termination_policy.Grace``; ``heard``: what this process says."""
+    ``last_word``: see ``termination_policy.Grace``; ``heard``: what this process says; ``code``: see the context's."""
     system_clock = clock.SystemClock()
     name = f"{settings.cluster}/{settings.namespace}/{settings.name}"
     identity = JobIdentity(job_uid=settings.pod.job_uid if settings.pod else name, attempt=options.attempt)
@@ -76,6 +78,7 @@ def run(
         began_s=system_clock.monotonic(),
         say=lambda text: print(text, flush=True),
         saved=saved,
+        code=code or CodeSettings(),
     )
     job = JobDriver(context)
     current = job.current

@@ -22,19 +22,27 @@ from sparkstate.checkpoint.restore import RestoredSnapshot
 from sparkstate.compatibility import comparison, declaration, differences, opening
 from sparkstate.compatibility.report import JobFinding, Report
 from sparkstate.driver import entry, preparing, restoring, slot_pool
+from sparkstate.driver.code_settings import CodeSettings
 from sparkstate.keygroups import KeySpace
 from sparkstate.log.lineage import JobName
 from sparkstate.settings import JobSettings
 from sparkstate.spark import graph, planning, plans, position, session
 from sparkstate.spark.jvm import Jvm
 from sparkstate.stored import restore_points
+from sparkstate_spec.given import Leaves
 
 
 def check(
-    settings: JobSettings, url: str | None, clock: clocks.Clock, *, by_savepoint: bool = False
+    settings: JobSettings,
+    url: str | None,
+    clock: clocks.Clock,
+    *,
+    by_savepoint: bool = False,
+    code: CodeSettings | None = None,
 ) -> Report:
     """Compare the job's code with the snapshot at ``url``; None: with what its next start would restore.
-    ``by_savepoint``: a savepoint of the same states comes in its place, which either backend can read.
+    ``by_savepoint``: a savepoint of the same states comes in its place, which either backend can read. ``code`` decides
+    the settings again once the job's code has had its word.
 
     ``settings.work_dir`` is for Spark's files. Raises what a driver's start raises: ``RestoreBlocked``,
     ``SpecInvalid``, ``DeclarationError``, ``UserCodeError``, ``StorageError``.
@@ -42,9 +50,10 @@ def check(
     restored = (
         restore_points.of_job(settings, clock) if url is None else restore_points.at(url, settings, clock)
     )
-    with _declared(replace(settings, deployment="local", pod=None)) as (declared, python_path):
+    code = code or CodeSettings()
+    with _declared(replace(settings, deployment="local", pod=None), code.beneath) as (declared, python_path):
         preparing.check_sinks(settings, declared)
-        chosen = preparing.with_chosen_backend(settings, declared)
+        chosen, _ = code.over(settings, declared)
         key_space, refused = _key_space(chosen, restored)
         specs = planning.operator_specs(declared)
         slots = min(chosen.slots, key_space.shards)
@@ -56,7 +65,7 @@ def check(
 
 
 @contextlib.contextmanager
-def _declared(settings: JobSettings) -> Iterator[tuple[graph.Graph, tuple[str, ...]]]:
+def _declared(settings: JobSettings, beneath: Leaves) -> Iterator[tuple[graph.Graph, tuple[str, ...]]]:
     """The declared job and the folders with its modules, while Spark's session lives: the types of its columns are
     asked for in the JVM."""
     os.environ.update(java.find(os.environ).environment())
@@ -64,14 +73,14 @@ def _declared(settings: JobSettings) -> Iterator[tuple[graph.Graph, tuple[str, .
     try:
         job, python_path = entry.load(settings.entry)
         session.ship(spark, sys.modules.get(job.__module__) if python_path else None, python_path)
-        yield _calling(job, spark, dict(settings.entry.params)), python_path
+        yield _calling(job, spark, dict(settings.entry.params), beneath), python_path
     finally:
         spark.stop()
 
 
-def _calling(job: entry.JobFunction, *arguments: Any) -> graph.Graph:
+def _calling(job: entry.JobFunction, spark: Any, params: dict[str, str], beneath: Leaves) -> graph.Graph:
     try:
-        return graph.declare(job, *arguments)
+        return graph.declare(job, spark, params, beneath=beneath)
     except errors.SparkstateError:
         raise
     except Exception as error:

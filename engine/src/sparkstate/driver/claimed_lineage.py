@@ -18,7 +18,7 @@ from sparkstate.log.lineage import JobName, Lineage, open_lineage, require
 from sparkstate.log.log import ClaimedLog, LineageLog
 from sparkstate.log.records import SavepointCommitted
 from sparkstate.settings import JobSettings
-from sparkstate.storage import probe
+from sparkstate.storage import naming, probe
 from sparkstate.storage.objectstore import ObjectStore
 
 
@@ -75,7 +75,8 @@ def claim(
     ``driver`` names this one in the log. ``before_claim`` is called when the log is open and not yet claimed. Raises
     ``Fenced`` if a later attempt has the lineage, and ``StorageUnavailable`` while the storage is away.
     """
-    known = settings.known_lineage
+    # Memory ended with the driver that knew the lineage.
+    known = "" if naming.is_memory(settings.checkpoint.storage) else settings.known_lineage
     name = JobName.of(settings)
     opened = storage.open_made if known else storage.open_store
     root = opened(settings.checkpoint.storage, settings.s3)

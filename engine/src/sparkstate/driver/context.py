@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from sparkstate import clock, phases
+from sparkstate.driver.code_settings import CodeSettings
 from sparkstate.driver.requests import Requests
 from sparkstate.driver.view import JobView
 from sparkstate.keys import Keys
@@ -43,6 +44,8 @@ class DriverContext:
     saved: Callable[[float], object]
     """Called when the pod must end and nothing more is saved, with the seconds of work that no checkpoint holds: it
     ends the process there."""
+    code: CodeSettings = field(default_factory=CodeSettings)
+    """Decides the settings again once the job's code has had its word."""
 
     def reached(self, step: str) -> None:
         """Tell a step of a start, and how long after the driver's begin it was reached."""

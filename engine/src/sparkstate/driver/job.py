@@ -41,6 +41,8 @@ class JobDriver:
         context = self._context
         with contextlib.ExitStack() as ends:
             prepare = functools.cache(partial(preparing.prepare, context, ends))
+            if not context.settings.checkpoint.storage:  # then only the job's code says where the state is
+                context = replace(context, settings=prepare().settings)
             try:
                 claimed = self.current.claimed = await_claim(context, meanwhile=prepare)
             except Ending:
@@ -56,7 +58,8 @@ class JobDriver:
 
     def _parts(self, claimed: ClaimedLineage, prepared: PreparedJob, ends: contextlib.ExitStack) -> Parts:
         """The claimed lineage and the declared job, together; ``ends`` stops the guard."""
-        settings = preparing.with_chosen_backend(self._context.settings, prepared.declared)
+        settings = prepared.settings
+        claimed = replace(claimed, settings=settings)
         job = preparing.stored_job(settings, prepared.declared)
         view = self._context.view
         view.note_job(claimed.lineage.id, [node.uid for node in prepared.declared.sinks], job.backend)

@@ -172,6 +172,11 @@ class JobStorage:
     def begin_savepoint(self, request: SavepointTrigger, checkpoint_id: int, incarnation: int) -> str:
         """Name the savepoint's folder in the log; :meth:`make_savepoint_folder` makes it."""
         parent = request.target_directory or self._settings.savepoint.storage or self._default_savepoints()
+        if naming.is_memory(parent):
+            raise errors.StorageError(
+                "a savepoint in the driver's memory would end with the driver; name a folder or a bucket with the "
+                "request, or by spec.savepoints.storage"
+            )
         logged = self.savepoints.begin(request.trigger_id, parent, checkpoint_id, incarnation)
         if logged.phase != LoggedPhase.IN_PROGRESS:
             raise errors.StorageError(

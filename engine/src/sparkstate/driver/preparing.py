@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from sparkstate import errors
 from sparkstate.driver import entry
 from sparkstate.driver.backend_trial import BackendTrial
 from sparkstate.driver.context import DriverContext
 from sparkstate.driver.snapshot_parts import StoredJob
+from sparkstate.manifest import notices
 from sparkstate.settings import JobSettings
 from sparkstate.sinks.file_sink import FileSink
 from sparkstate.spark import graph, session
 from sparkstate.spark.session import SparkSession
+from sparkstate.storage import naming
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,8 @@ class PreparedJob:
     declared: graph.Graph
     python_path: tuple[str, ...]
     """Folders with the job's modules."""
+    settings: JobSettings
+    """With what the job's code has set."""
 
 
 def prepare(context: DriverContext, ends: contextlib.ExitStack) -> PreparedJob:
@@ -41,17 +45,15 @@ def prepare(context: DriverContext, ends: contextlib.ExitStack) -> PreparedJob:
     if context.slots_here is not None:
         # After ``ship``: Spark has a daemon for each environment, and another one would load everything again.
         session.begin_workers(spark)
-    declared = graph.declare(job, spark, dict(settings.entry.params))
+    declared = graph.declare(job, spark, dict(settings.entry.params), beneath=context.code.beneath)
     check_sinks(settings, declared)
-    trial.require(with_chosen_backend(settings, declared).backend)
-    return PreparedJob(spark, declared, python_path)
-
-
-def with_chosen_backend(settings: JobSettings, declared: graph.Graph) -> JobSettings:
-    """The settings, with the state backend that the job's code may have chosen."""
-    if declared.backend is None:
-        return settings
-    return replace(settings, backend=declared.backend.effective_settings(settings.backend))
+    settings, told = context.code.over(settings, declared)
+    for path, (value, origin) in told.items():
+        context.say(f"spec.{path} is {value}, from {origin}")
+    if naming.is_memory(settings.checkpoint.storage):
+        context.say(notices.IN_MEMORY)
+    trial.require(settings.backend)
+    return PreparedJob(spark, declared, python_path, settings)
 
 
 def stored_job(settings: JobSettings, declared: graph.Graph) -> StoredJob:

@@ -93,6 +93,7 @@ class SlotPool:
             s3=settings.s3,
             inline_threshold_bytes=settings.checkpoint.inline_threshold_bytes,
             write_buffer_bytes=settings.checkpoint.write_buffer_bytes,
+            max_state_bytes=settings.checkpoint.max_state_bytes,
             parameters=settings.entry.params,
         )
 

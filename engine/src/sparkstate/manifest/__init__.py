@@ -5,9 +5,18 @@ Flink's keys, layers, built-in values, rules, the memory sum. The room turns the
 errors. It starts nothing, reads no storage, and knows no driver.
 """
 
-from sparkstate.manifest.document import Manifest, load
+from sparkstate.manifest.document import Manifest, flink_answers, load
 from sparkstate.manifest.memory import MemorySum, memory_sum
 from sparkstate.manifest.resolve import resolve
 from sparkstate.manifest.resolved import Resolved, explain_rows
 
-__all__ = ["Manifest", "MemorySum", "Resolved", "explain_rows", "load", "memory_sum", "resolve"]
+__all__ = [
+    "Manifest",
+    "MemorySum",
+    "Resolved",
+    "explain_rows",
+    "flink_answers",
+    "load",
+    "memory_sum",
+    "resolve",
+]

@@ -12,7 +12,7 @@ from sparkstate import errors
 from sparkstate.manifest import overrides as overriding
 from sparkstate.manifest import schema, source
 from sparkstate.manifest.problems import raise_if_any
-from sparkstate_spec import rules
+from sparkstate_spec import answers, rules
 from sparkstate_spec.problems import Problem
 
 API_VERSION = "sparkstate.io/v1alpha1"
@@ -41,13 +41,7 @@ def load(manifest: Path | str, overrides: Sequence[str] = ()) -> Manifest:
     ``overrides`` are ``--set`` strings such as ``spec.slots=3``. Raises ``SpecInvalid`` that lists every
     finding by its path, or ``NotInThisVersion`` when the only findings are fields of later versions.
     """
-    text, name, base_dir = source.read(manifest)
-    try:
-        document = source.parse(text)
-    except errors.SpecInvalid as error:
-        raise errors.SpecInvalid(f"{name}: {error}") from error.__cause__
-    raise_if_any(_wrong_kind(document), name)
-    document, overridden = overriding.apply(copy.deepcopy(document), overrides)
+    document, overridden, name, base_dir = _read(manifest, overrides)
     raise_if_any(judge(document), name)
     metadata = document["metadata"]
     return Manifest(
@@ -59,6 +53,30 @@ def load(manifest: Path | str, overrides: Sequence[str] = ()) -> Manifest:
         annotations=dict(metadata.get("annotations") or {}),
         overridden=frozenset(overridden),
     )
+
+
+def flink_answers(manifest: Path | str, overrides: Sequence[str] = ()) -> list[answers.Answer]:
+    """The answer to each key of ``spec.configuration``, even when :func:`load` refuses some of them. Raises
+    ``SpecInvalid`` for text that is not a manifest; nothing is answered where types are wrong."""
+    document, _, _, _ = _read(manifest, overrides)
+    spec = document.get("spec")
+    if not isinstance(spec, dict) or schema.check(spec, schema.spec(), "spec"):
+        return []
+    return answers.of(spec)
+
+
+def _read(
+    manifest: Path | str, overrides: Sequence[str]
+) -> tuple[dict[str, Any], list[str], str, Path | None]:
+    """The document with the overrides, their paths, its name for messages, and its folder. Not judged yet."""
+    text, name, base_dir = source.read(manifest)
+    try:
+        document = source.parse(text)
+    except errors.SpecInvalid as error:
+        raise errors.SpecInvalid(f"{name}: {error}") from error.__cause__
+    raise_if_any(_wrong_kind(document), name)
+    document, overridden = overriding.apply(copy.deepcopy(document), overrides, base_dir)
+    return document, overridden, name, base_dir
 
 
 def judge(document: Mapping[str, Any]) -> list[Problem]:

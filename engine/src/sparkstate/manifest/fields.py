@@ -83,6 +83,7 @@ FIELDS = (
     Field("checkpointing.minPause", "checkpoint.min_pause_s"),
     Field("checkpointing.tolerableFailures", "checkpoint.tolerable_failures"),
     Field("checkpointing.storage", "checkpoint.storage"),
+    Field("checkpointing.maxStateSize", "checkpoint.max_state_bytes"),
     Field("checkpointing.retained", "checkpoint.retained"),
     Field("checkpointing.inlineThreshold", "checkpoint.inline_threshold_bytes"),
     Field("checkpointing.writeBufferSize", "checkpoint.write_buffer_bytes"),

@@ -3,6 +3,9 @@ others are refused, since without them another job would run."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from sparkstate_spec.answers import Answer
 from sparkstate_spec.given import Leaves, below
 from sparkstate_spec.problems import Problem
 
@@ -39,6 +42,31 @@ def notices(given: Leaves) -> list[str]:
     if "state" in given and given["state"].value == "suspended":
         found.append("spec.state: suspended has no effect here: a job that is started here runs")
     return found
+
+
+IN_MEMORY = (
+    "checkpoints lie in the driver's memory (checkpointing.storageType: jobmanager). A slot that is lost comes back "
+    "with its state. When the driver's process ends, state and source position are lost: the next start begins from "
+    "restoreFrom.uri or empty, reads its input again, and publishes its rows again beside those that are there. Take "
+    "savepoints to a folder, or name checkpointing.storage"
+)
+"""The loss that a job with checkpoints in memory risks."""
+
+
+def of_storage(given: Leaves) -> list[str]:
+    """A sentence about the risk, for a job that has its checkpoints in memory."""
+    path = "checkpointing.storageType"
+    return [IN_MEMORY] if path in given and given[path].value == "jobmanager" else []
+
+
+def of_keys(answers: Sequence[Answer]) -> list[str]:
+    """One sentence for each thing that Flink's keys are answered with; keys that set a field are not named."""
+    by_text: dict[str, list[str]] = {}
+    for answer in answers:
+        if answer.outcome != "applied" or "(deprecated: " in answer.text:
+            said = answer.text if answer.outcome == "applied" else f"{answer.outcome}: {answer.text}"
+            by_text.setdefault(said, []).append(answer.key)
+    return [f"spec.configuration: {', '.join(keys)}: {text}" for text, keys in by_text.items()]
 
 
 def impossible_here(given: Leaves) -> list[Problem]:

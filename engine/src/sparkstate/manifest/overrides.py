@@ -1,28 +1,40 @@
-"""``--set spec.slots=3``: one value of the manifest given on the command line, read as the schema says."""
+"""``--set spec.slots=3``: one value of the manifest given on the command line, read as the schema says. Flink's own
+file is given as ``--set spec.configuration=@conf/flink-conf.yaml``."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import yaml
 
 from sparkstate import errors
-from sparkstate.manifest import schema
+from sparkstate.manifest import flink_conf, schema
 from sparkstate_spec import given
 
 _NAME = re.compile(r"\.?([A-Za-z_][A-Za-z0-9_]*)|\['([^']+)'\]|\[\"([^\"]+)\"\]")
 
 
-def apply(document: dict[str, Any], overrides: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
-    """``document`` (changed in place) with the overrides, and their paths. ``path=null`` takes a field away."""
+def apply(
+    document: dict[str, Any], overrides: Sequence[str], base_dir: Path | None = None
+) -> tuple[dict[str, Any], list[str]]:
+    """``document`` (changed in place) with the overrides, and their paths. ``path=null`` takes a field away.
+
+    ``spec.configuration=@file`` puts the keys of a file of Flink's under those that are there; a relative path begins
+    at ``base_dir``, the manifest's folder."""
     paths = []
     for text in overrides:
         path, equals, value = text.partition("=")
         if not equals:
             raise errors.SpecInvalid(f"--set {text}: there is no '='; write it as spec.slots=3")
         names = list(_names(path.strip()))
+        if names == ["spec", "configuration"] and value.startswith("@"):
+            conf = flink_conf.read((base_dir or Path()) / value[1:])
+            own = (document.get("spec") or {}).get("configuration") or {}
+            _put(document, names, flink_conf.beneath(own if isinstance(own, dict) else {}, conf), path)
+            continue
         node = _node(names)
         _put(document, names, None if value == "null" else _read(value, node), path)
         paths.append(_spelled(names))

@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from sparkstate import errors, settings
@@ -16,7 +17,8 @@ from sparkstate.manifest import fields as table
 from sparkstate.manifest.document import Manifest
 from sparkstate.manifest.problems import raise_if_any
 from sparkstate.manifest.resolved import Resolved
-from sparkstate_spec import built_in, layers, rules, units
+from sparkstate.storage import naming
+from sparkstate_spec import answers, built_in, layers, rules, units
 from sparkstate_spec.given import JOB, GivenValue, Leaves, below, nested
 from sparkstate_spec.problems import Problem
 
@@ -35,22 +37,31 @@ def resolve(
     base_dir: Path | None = None,
     cluster: str = "local",
     in_cluster: bool = False,
+    code: Leaves = MappingProxyType({}),
+    place_by_code: bool = False,
 ) -> Resolved:
-    """Decide every setting: job, then cluster default, then built-in.
+    """Decide every setting: the job's code, then its manifest, then cluster default, then built-in.
 
+    ``code``: what the job's function sets, once it has run. ``place_by_code``: it has not run yet, and may name the
+    checkpoint storage; until then that is the empty text.
     ``defaults`` has the shape of ``spec`` (any part of it). ``base_dir`` is what relative paths mean;
     default: the manifest's folder, else the working directory. ``in_cluster`` is for a driver that an
     operator has started: elsewhere Spark runs locally whatever ``deployment`` says, and ``notices`` name what
     has no effect. Raises ``SpecInvalid`` with all findings.
     """
-    given = _effective(manifest, defaults or {})
     base = base_dir or manifest.base_dir or Path.cwd()
-    raise_if_any([*notices.impossible_here(given), *_missing(given), *_beside(given)], manifest.source)
-    told = [] if in_cluster else notices.notices(given)
+    given = _effective(manifest, defaults or {}, code, base)
+    missing = [] if place_by_code else _missing(given)
+    raise_if_any([*notices.impossible_here(given), *missing, *_beside(given)], manifest.source)
+    told = [
+        *([] if in_cluster else notices.notices(given)),
+        *notices.of_keys(answers.of(manifest.spec, code)),
+        *notices.of_storage(given),
+    ]
     given = given if in_cluster else _locally(given)
     built = _build(manifest, given, base, cluster)
     values, origins = explain.effective(given, built, _fields(given))
-    return Resolved(built, origins, [*told, *_option_notices(built, manifest.source)], values)
+    return Resolved(built, origins, [*told, *_option_notices(built, manifest.source)], values, given)
 
 
 def _locally(given: dict[str, GivenValue]) -> dict[str, GivenValue]:
@@ -63,7 +74,12 @@ def _locally(given: dict[str, GivenValue]) -> dict[str, GivenValue]:
 
 def _missing(given: Leaves) -> list[Problem]:
     path = "checkpointing.storage"
-    remedy = "is missing; name a folder or a URL, e.g. file:///data/checkpoints or s3://bucket/prefix"
+    if _in_memory(given):
+        return []
+    remedy = (
+        "is missing; name a folder or a URL, e.g. file:///data/checkpoints or s3://bucket/prefix (with sparkstate run, "
+        "the job's code may: get_checkpoint_config().set_checkpoint_storage)"
+    )
     return [] if path in given else [Problem(f"spec.{path}", remedy)]
 
 
@@ -82,17 +98,50 @@ def _option_notices(job: settings.JobSettings, source: str) -> tuple[str, ...]:
         raise
 
 
-def _effective(manifest: Manifest, defaults: Mapping[str, Any]) -> dict[str, GivenValue]:
+def _effective(
+    manifest: Manifest, defaults: Mapping[str, Any], code: Leaves, base: Path
+) -> dict[str, GivenValue]:
     found = schema.check(dict(defaults), schema.spec(), "spec") or rules.check_part(defaults)
     raise_if_any([replace(p, path=p.path.replace("spec", "defaults", 1)) for p in found], "cluster defaults")
     job = _mark_overridden(layers.fold(manifest.spec, JOB), manifest.overridden)
-    given = layers.merge(job, layers.fold(defaults, CLUSTER_DEFAULT))
+    written = _with_implied_storage(layers.merge(job, layers.fold(defaults, CLUSTER_DEFAULT)), manifest)
+    raise_if_any(_elsewhere(written, code, base), manifest.source)
+    given = layers.merge(code, written)
     document = {"metadata": {"name": manifest.name}, "spec": nested(given)}
     found = schema.check(document["spec"], schema.spec(), "spec") or rules.check(
         schema.with_defaults(document)
     )
     raise_if_any([_with_origin(problem, given) for problem in found], manifest.source)
     return given
+
+
+def _elsewhere(written: Leaves, code: Leaves, base: Path) -> list[Problem]:
+    """The code and the manifest name different places. The operator, the commands and the next start look for the
+    job's state where the manifest says, so that neither may win."""
+    path = "checkpointing.storage"
+    told, said = _place(written, base), _place(code, base)
+    if not told or not said or told == said:
+        return []
+    remedy = "the job's code names another place; whoever looks for the state reads the manifest: name one and the same"
+    return [Problem(f"spec.{path}", remedy, f"{told}, and in code {said}")]
+
+
+def _place(given: Leaves, base: Path) -> str:
+    """The checkpoint storage that these leaves name; empty if they name none."""
+    if _in_memory(given):
+        return naming.MEMORY
+    path = "checkpointing.storage"
+    return naming.normalise_url(_absolute(given[path].value, base)) if path in given else ""
+
+
+def _with_implied_storage(given: Leaves, manifest: Manifest) -> dict[str, GivenValue]:
+    """``state.backend: jobmanager`` meant its storage too, where no other was named (Flink before 1.13)."""
+    backend = given.get("stateBackend.type")
+    text = (manifest.spec.get("configuration") or {}).get(backend.key, "") if backend else ""
+    named = {"checkpointing.storage", "checkpointing.storageType"} & given.keys()
+    if backend is None or named or not answers.means_memory(text):
+        return dict(given)
+    return {**given, "checkpointing.storageType": replace(backend, value="jobmanager")}
 
 
 def _mark_overridden(job: Leaves, overridden: frozenset[str]) -> dict[str, GivenValue]:
@@ -121,7 +170,9 @@ def _build(manifest: Manifest, given: Leaves, base: Path, cluster: str) -> setti
             job = _set(job, field.setting, field.kind.read(given[field.path].value))
     job = replace(job, spark_conf={**_executor_conf(given), **_map(given, "sparkConf")})
     job = _set(job, "backend.options", _map(given, "stateBackend.options"))
-    return _memory(_locate(job, given, base), given)
+    job = _memory(_locate(job, given, base), given)
+    # Whole checkpoints in the canonical form leave no files for a next slot.
+    return _set(job, "backend.local_recovery", False) if _in_memory(given) else job
 
 
 def _fields(given: Leaves) -> tuple[table.Field, ...]:
@@ -175,13 +226,21 @@ def _locate(job: settings.JobSettings, given: Leaves, base: Path) -> settings.Jo
     return replace(
         job,
         backend=replace(job.backend, storage_paths=paths),
-        checkpoint=replace(job.checkpoint, storage=_absolute(job.checkpoint.storage, base)),
+        checkpoint=replace(
+            job.checkpoint,
+            storage=naming.MEMORY if _in_memory(given) else _absolute(job.checkpoint.storage, base),
+        ),
         savepoint=replace(
             job.savepoint, storage=_absolute(job.savepoint.storage, base) if job.savepoint.storage else None
         ),
         restore_from=_restore_from(given, base),
         work_dir=local[0] if local else job.work_dir,
     )
+
+
+def _in_memory(given: Leaves) -> bool:
+    path = "checkpointing.storageType"
+    return path in given and given[path].value == "jobmanager"
 
 
 def _restore_from(given: Leaves, base: Path) -> str | None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sparkstate.settings import JobSettings
+from sparkstate_spec.given import Leaves
 
 
 @dataclass(frozen=True)
@@ -17,6 +18,8 @@ class Resolved:
     notices: list[str]
     values: Mapping[str, str]
     """Every effective setting as text, by its path."""
+    given: Leaves = field(default_factory=dict)
+    """The fields that some layer gives, in the manifest's spelling."""
 
 
 def explain_rows(resolved: Resolved) -> list[tuple[str, str, str]]:

@@ -59,7 +59,7 @@ class Runner:
 
         Raises ``SpecInvalid`` for a wrong manifest, ``JavaNotFound``, ``WorkDirInUse``, and what the storage raises.
         """
-        resolved = manifest.resolve(manifest.load(options.manifest, options.overrides))
+        resolved = manifest.resolve(manifest.load(options.manifest, options.overrides), place_by_code=True)
         job = resolved.settings
         found_java = java.find(self._environ)
         reporter = progress.Reporter(self._stream, self._clock, show_progress=options.show_progress)
@@ -140,6 +140,11 @@ class Runner:
         plan = schedule.from_settings(job.savepoint)
         if plan is None:
             return None
+        if not job.checkpoint.storage or naming.is_memory(job.checkpoint.storage):
+            raise errors.SpecInvalid(
+                "spec.savepoints.interval and schedule need spec.checkpointing.storage in the manifest: whoever counts "
+                "the savepoints does not run the job's code"
+            )
         return periodic.PeriodicSavepoints(
             plan,
             job.savepoint,
@@ -169,7 +174,10 @@ class Runner:
 def look(
     job: settings.JobSettings, folder: workdir.WorkDir, clock: clocks.Clock
 ) -> lineages.FoundLineage | None:
-    """The job's lineage in the storage. Raises as :func:`require_known` does, and the errors of the storage."""
+    """The job's lineage in the storage; None if only the job's code names one, which only the driver runs. Raises as
+    :func:`require_known` does, and the errors of the storage."""
+    if not job.checkpoint.storage or naming.is_memory(job.checkpoint.storage):
+        return None
     found = lineages.find(job, clock)
     require_known(job, found, folder)
     return found

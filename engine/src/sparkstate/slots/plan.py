@@ -38,5 +38,7 @@ class SlotPlan:
     s3: settings.S3Settings
     inline_threshold_bytes: int
     write_buffer_bytes: int
+    max_state_bytes: int = 0
+    """Of a state whose checkpoints lie in the driver's memory."""
     parameters: Mapping[str, str] = field(default_factory=dict)
     """The manifest's ``params``, which functions may ask for."""

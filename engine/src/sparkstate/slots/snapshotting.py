@@ -11,6 +11,7 @@ from pathlib import Path
 from sparkstate import clock, errors, phases, storage
 from sparkstate.backends.base import ShardSnapshot, ShardStore
 from sparkstate.checkpoint import operator_parts
+from sparkstate.checkpoint.inline_uploader import InlineUploader
 from sparkstate.checkpoint.known_files import KnownFiles
 from sparkstate.checkpoint.metadata import Committable
 from sparkstate.checkpoint.operator_parts import OperatorPart
@@ -24,6 +25,7 @@ from sparkstate.sinks.file_sink import FileSinkWriter, RotatedOutput
 from sparkstate.slots import protocol
 from sparkstate.slots.plan import SlotPlan
 from sparkstate.slots.restoring import operator_metas
+from sparkstate.storage import naming
 from sparkstate.storage.objectstore import ObjectStore
 
 _SHARDS_AT_ONCE = 8
@@ -103,8 +105,14 @@ class SnapshotWorker:
         self._known = KnownFiles()
         self.local_copy = LocalCopy(directory.with_name(folders.LOCAL_COPY))
         self._trimmed = clock_.monotonic()
+        self._inline = naming.is_memory(plan.storage_url)
+        """Whether checkpoints lie in the driver's memory, and so travel there inside their handles."""
         # The driver has claimed the lineage, so its folder is there: a slot makes none.
-        self._uploader = self._new_uploader(storage.open_made(f"{plan.storage_url}/{plan.lineage}", plan.s3))
+        self._uploader: Uploader | InlineUploader = (
+            InlineUploader(plan.max_state_bytes)
+            if self._inline
+            else self._new_uploader(storage.open_made(f"{plan.storage_url}/{plan.lineage}", plan.s3))
+        )
         self._prepare = ThreadPoolExecutor(1, thread_name_prefix="prepare")
         self._shards = ThreadPoolExecutor(_SHARDS_AT_ONCE, thread_name_prefix="shard")
         self._upload = ThreadPoolExecutor(1, thread_name_prefix="snapshot")
@@ -168,7 +176,7 @@ class SnapshotWorker:
             directory = folders.shard_folder(folder, shard)
             directory.mkdir(parents=True)
             snapshots[shard] = job.stores[shard].prepare_snapshot(
-                job.request.checkpoint_id, directory, job.request.canonical
+                job.request.checkpoint_id, directory, job.request.canonical or self._inline
             )
 
         prepared = [self._shards.submit(prepare, shard) for shard in job.stores]
@@ -199,7 +207,7 @@ class SnapshotWorker:
 
     def _keeps(self, job: SnapshotJob) -> bool:
         backend = self._plan.backend
-        may_be_restored = job.failure is None and not job.request.target_url
+        may_be_restored = job.failure is None and not job.request.target_url and not self._inline
         return may_be_restored and backend.local_recovery and backend.type == "rocksdb"
 
     def _store_snapshots(self, job: SnapshotJob, snapshots: Mapping[int, ShardSnapshot]) -> list[ShardHandle]:
@@ -220,7 +228,9 @@ class SnapshotWorker:
         self._known.uploaded(request.checkpoint_id, shards)
         return shards
 
-    def _store_operator_state(self, job: SnapshotJob, uploader: Uploader, target: UploadTarget) -> None:
+    def _store_operator_state(
+        self, job: SnapshotJob, uploader: Uploader | InlineUploader, target: UploadTarget
+    ) -> None:
         """As one file of this slot, in a form that no backend owns."""
         if job.operator_images is None:
             return

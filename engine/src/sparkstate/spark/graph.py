@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from sparkstate import errors
 from sparkstate.functions import KeyedFunction, OutputTag
 from sparkstate.sinks.file_sink import FileSink
+from sparkstate.spark.code_layer import CodeLayer
 from sparkstate.state.descriptors import MapStateDescriptor
 from sparkstate.state_backend import StateBackend
+from sparkstate_spec.given import Leaves
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -126,6 +128,8 @@ class Graph:
     sinks: list[SinkNode] = field(default_factory=list)
     backend: StateBackend | None = None
     """The choice of the job's code; the manifest gives what that leaves open."""
+    code: CodeLayer = field(default_factory=CodeLayer)
+    """The manifest's fields that the job's code sets, the backend's among them."""
 
     def add_sources(self, sources: list[Source]) -> int:
         """An input of the job; its number. A second ``keyed`` over the same DataFrames shares it."""
@@ -170,7 +174,8 @@ class Graph:
 
     def notices(self) -> list[str]:
         """Sentences about what a reader of the job's code may not expect."""
-        return [*([_SKEWED] if any(s.may_be_skewed for s in self.sources) else ()), *self.unread()]
+        skewed = [_SKEWED] if any(s.may_be_skewed for s in self.sources) else []
+        return [*skewed, *self.unread(), *self.code.notices]
 
     def unread(self) -> list[str]:
         """A sentence for each built-in side output whose rows are dropped, because nothing in the job reads it."""
@@ -285,9 +290,10 @@ def _of_the_code() -> tuple[type[BaseException], ...]:
     return (errors.StateError, NameError, ImportError, SyntaxError, ParseException)
 
 
-def declare(function: Callable[..., Any], *arguments: Any) -> Graph:
-    """Call the job's function and return what it declared. Raises ``DeclarationError`` for what no restart changes."""
-    graph = Graph()
+def declare(function: Callable[..., Any], *arguments: Any, beneath: Leaves | None = None) -> Graph:
+    """Call the job's function and return what it declared. ``beneath``: what the manifest gives, for the code to read.
+    Raises ``DeclarationError`` for what no restart changes."""
+    graph = Graph(code=CodeLayer(beneath))
     _current.append(graph)
     try:
         function(*arguments)

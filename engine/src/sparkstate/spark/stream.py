@@ -10,7 +10,7 @@ from sparkstate import durations, errors
 from sparkstate.aggregates.window_aggregation import WindowAggregation
 from sparkstate.functions import KeyedFunction, OutputTag
 from sparkstate.sinks.file_sink import FileSink
-from sparkstate.spark import checks, graph, plans, window_aggregates, windowed
+from sparkstate.spark import checks, environment, graph, plans, window_aggregates, windowed
 from sparkstate.spark.connected import (
     BroadcastConnectedStreams,
     BroadcastStream,
@@ -22,7 +22,7 @@ from sparkstate.spark.connected import (
 from sparkstate.spark.interval_join import IntervalJoinedStreams
 from sparkstate.spark.keyed_methods import KeyedMethods
 from sparkstate.state.descriptors import MapStateDescriptor
-from sparkstate.state_backend import StateBackend, from_value
+from sparkstate.state_backend import StateBackend
 from sparkstate.windows import count_windows, operation
 from sparkstate.windows.assigner import WindowAssigner
 from sparkstate.windows.operation import WindowOperation
@@ -132,16 +132,7 @@ def set_state_backend(backend: StateBackend | str) -> None:
 
     The code beats the manifest; options that the code leaves open come from the manifest.
     """
-    try:
-        chosen = from_value(backend)
-    except TypeError:
-        chosen = None
-    if chosen is None:
-        raise errors.SpecInvalid(
-            f"set_state_backend({backend!r}): pass HashMapStateBackend(), EmbeddedRocksDBStateBackend() or a name of "
-            "one of them"
-        )
-    graph.current().backend = chosen
+    environment.choose_backend(graph.current(), backend)
 
 
 def _event_time(

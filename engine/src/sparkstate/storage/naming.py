@@ -9,6 +9,8 @@ from urllib.parse import quote, unquote, urlsplit
 
 from sparkstate import errors
 
+MEMORY = "memory://driver"
+"""The URL of the store in a process's own memory."""
 _LONGEST_NAME, _LONGEST_PATH = 255, 4095
 """Bytes, NAME_MAX and PATH_MAX of Linux."""
 
@@ -32,6 +34,8 @@ def normalise_url(url: str) -> str:
         )
     if "://" not in url and not url.startswith("file:"):
         return Path(os.path.abspath(url)).as_uri()
+    if url == MEMORY or url.startswith(f"{MEMORY}/"):
+        return url.rstrip("/")
     try:
         parts = urlsplit(url)
     except ValueError as error:
@@ -82,6 +86,11 @@ def split_url(url: str) -> tuple[str, str]:
 def is_local(url: str) -> bool:
     """Whether a normalised URL is that of a folder on a disk."""
     return url.startswith("file:")
+
+
+def is_memory(url: str) -> bool:
+    """Whether a URL is that of the store in a process's own memory."""
+    return is_within(url, MEMORY)
 
 
 def is_within(url: str, folder: str) -> bool:

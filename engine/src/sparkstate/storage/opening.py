@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from sparkstate import errors
 from sparkstate.clock import Clock, SystemClock
 from sparkstate.settings import S3Settings
-from sparkstate.storage import local, naming, probe, retrying
+from sparkstate.storage import local, memory, naming, probe, retrying
 from sparkstate.storage.objectstore import ObjectStore
 from sparkstate.storage.prefixed import PrefixedStore
 
@@ -98,6 +98,9 @@ def require_there(store: ObjectStore) -> None:
 
 
 def _plain_store(url: str, s3: S3Settings, create: bool) -> ObjectStore:
+    if naming.is_memory(url):
+        whole = memory.of_process()
+        return whole if url == whole.url else PrefixedStore(whole, url.removeprefix(f"{whole.url}/"))
     if naming.is_local(url):
         return local.LocalStore(url, create=create)
     try:

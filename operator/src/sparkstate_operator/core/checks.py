@@ -65,6 +65,14 @@ def _image(given: Leaves) -> Iterator[Problem]:
 
 def _storage(given: Leaves) -> Iterator[Problem]:
     path = "checkpointing.storage"
+    if _value(given, "checkpointing.storageType") == "jobmanager":
+        yield Problem(
+            "spec.checkpointing.storageType",
+            "checkpoints in the driver's memory are not in this version on Kubernetes, where a pod may end at any "
+            "time; name checkpointing.storage",
+            _told(given, "checkpointing.storageType"),
+        )
+        return
     if path not in given:
         yield Problem(
             f"spec.{path}",

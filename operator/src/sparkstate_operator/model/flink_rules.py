@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sparkstate_operator.model.rule import Rule, named
+from sparkstate_operator.model.rule import Rule, named, no_secrets
 from sparkstate_spec import fields
 from sparkstate_spec.flink_tables import (
     CHOICES,
@@ -16,14 +16,9 @@ from sparkstate_spec.flink_tables import (
     NOT_APPLICABLE,
     SECRETS,
     VALUES,
-    VARIABLE,
     understood,
 )
-
-
-def _has(path: str) -> str:
-    parts = path.split(".")
-    return " && ".join(f"has(self.{'.'.join(parts[: index + 1])})" for index in range(len(parts)))
+from sparkstate_spec.rules.rule import SECRET_NAMES
 
 
 def _judged(name: str, expression: str) -> Rule:
@@ -31,43 +26,14 @@ def _judged(name: str, expression: str) -> Rule:
 
 
 def _twice() -> Iterator[Rule]:
-    """A field given as such and by one of Flink's keys, or by both spellings."""
-    for known in (one for one in fields.TABLE if one.flink):
-        counted = [f"({_has(known.path)})", *(f"'{key}' in self.configuration" for key in known.flink)]
+    """Both spellings of one key."""
+    for known in (one for one in fields.TABLE if len(one.flink) > 1):
+        counted = [f"'{key}' in self.configuration" for key in known.flink]
         yield _judged(f"{known.path} once", f"[{', '.join(counted)}].filter(given, given).size() <= 1")
-
-
-MORE_TWICE = (
-    _judged(
-        "native metrics once",
-        "!has(self.stateBackend) || !has(self.stateBackend.nativeMetrics) || "
-        f"!self.configuration.exists(key, key.startsWith('{METRICS}.') && "
-        f"key != '{VARIABLE}')",
-    ),
-    _judged(
-        "class or key",
-        "!has(self.stateBackend) || !has(self.stateBackend.class) || "
-        f"!{list(fields.BY_PATH[fields.BACKEND_TYPE].flink)}.exists(key, key in self.configuration)",
-    ),
-    _judged(
-        "options once",
-        "!has(self.stateBackend) || !has(self.stateBackend.options) || "
-        "!self.stateBackend.options.exists(key, key in self.configuration)",
-    ),
-)
 
 
 def _starts(prefixes: tuple[str, ...]) -> str:
     return " || ".join(f"key.startsWith('{prefix}')" for prefix in prefixes)
-
-
-def _prefixes(prefixes: tuple[str, ...], name: str) -> Rule:
-    return _judged(name, f"!self.configuration.exists(key, {_starts(prefixes)})")
-
-
-def _later(prefixes: tuple[str, ...], name: str) -> Rule:
-    condition = f"({_starts(prefixes)}) && !(key.endsWith('.enabled') && self.configuration[key] == 'false')"
-    return _judged(name, f"!self.configuration.exists(key, {condition})")
 
 
 def _fixed(keys: tuple[str, ...], value: str, name: str) -> Rule:
@@ -105,13 +71,21 @@ def _values() -> Iterator[Rule]:
         yield _each(f"locations: {message}", by_kind["location"], test)
 
 
+def _secrets() -> Rule:
+    condition = f"{_starts(SECRETS)} || key.matches('{SECRET_NAMES}')"
+    return _judged("no keys of S3", f"!self.configuration.exists(key, {condition})")
+
+
 ALL = (
     *_twice(),
-    *MORE_TWICE,
-    *(_prefixes(prefixes, message) for prefixes, message in NOT_APPLICABLE),
-    *(_later(prefixes, message) for prefixes, message in LATER),
+    _judged(
+        "class or key",
+        "!has(self.stateBackend) || !has(self.stateBackend.class) || "
+        f"!{list(fields.BY_PATH[fields.BACKEND_TYPE].flink)}.exists(key, key in self.configuration)",
+    ),
     *(_fixed(keys, value, message) for keys, value, message in FIXED),
-    _prefixes(SECRETS, "no keys of S3"),
+    _secrets(),
+    no_secrets("configuration")[1],
     _unknown(),
     *_values(),
 )

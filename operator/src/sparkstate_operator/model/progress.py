@@ -52,6 +52,18 @@ class Checkpointing(Model):
         UPGRADE,
         path="checkpointing.storage",
     )
+    storage_type: Literal["filesystem", "jobmanager"] | None = spec_field(
+        "filesystem: checkpoints go to storage. jobmanager: they lie in the memory of the driver and end with its "
+        "process; for tests, with the runner only. Built-in: {built_in}.",
+        UPGRADE,
+        path="checkpointing.storageType",
+    )
+    max_state_size: Quantity | None = spec_field(
+        "Largest state of a slot in a checkpoint that lies in the driver's memory; a larger one fails the checkpoint. "
+        "At most 64Mi. Built-in: {built_in}.",
+        UPGRADE,
+        path="checkpointing.maxStateSize",
+    )
     retained: int | None = spec_field(
         "Completed checkpoints to keep. Built-in: {built_in}.",
         UPGRADE,

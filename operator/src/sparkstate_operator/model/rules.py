@@ -153,6 +153,17 @@ PROGRESS = (
     not_in_this_version("spec.checkpointing", "mode", "changelog", "self.mode == 'changelog'"),
     *positive("spec.checkpointing", "interval", "timeout", "maxTimeWithoutCheckpoint"),
     *location("spec.checkpointing", "storage"),
+    named(
+        "one place of checkpoints",
+        "spec.checkpointing",
+        "!has(self.storageType) || self.storageType != 'jobmanager' || !has(self.storage)",
+    ),
+    named(
+        "largest state in memory",
+        "spec.checkpointing",
+        "!has(self.maxStateSize) || (quantity(self.maxStateSize).compareTo(quantity('0')) > 0 && "
+        f"quantity(self.maxStateSize).compareTo(quantity('{state.LARGEST_IN_MEMORY}')) <= 0)",
+    ),
     size("inline threshold", "spec.checkpointing", "inlineThreshold", f"<= {state.LARGEST_INLINE}"),
     size("write buffer", "spec.checkpointing", "writeBufferSize", ">= 1"),
     size("held output", "spec.checkpointing", "maxHeldOutput", ">= 1"),

@@ -85,7 +85,8 @@ class StatefulSparkJobSpec(Model):
     )
     configuration: dict[str, Text] | None = spec_field(
         "Flink's configuration keys, in their old or new spelling, as strings. Each key means the field whose "
-        "description names it; give the key or the field, not both.",
+        "description names it; a field that is given counts more than its key. Keys that can mean nothing here have no "
+        "effect (sparkstate explain answers each); others are refused by name.",
         UPGRADE,
         max_length=100,
     )

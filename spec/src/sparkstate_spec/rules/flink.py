@@ -1,4 +1,5 @@
-"""The rules on ``spec.configuration``: which of Flink's keys are understood, and how the others are answered."""
+"""The rules on ``spec.configuration``: the keys of Flink's that are refused, and why. For what becomes of all
+others, see ``answers``."""
 
 from __future__ import annotations
 
@@ -17,12 +18,12 @@ from sparkstate_spec.flink_tables import (
     NOT_APPLICABLE,
     SECRETS,
     VALUES,
-    VARIABLE,
     understood,
 )
-from sparkstate_spec.rules.rule import Rule, View
+from sparkstate_spec.rules.rule import SECRET_NAMES, Rule, View, no_secrets
 
 PATH = "spec.configuration"
+SECRET = re.compile(SECRET_NAMES)
 
 
 def _rule(name: str, message: str, broken: Callable[[Mapping[str, str], str], object]) -> Rule:
@@ -36,16 +37,15 @@ def _rule(name: str, message: str, broken: Callable[[Mapping[str, str], str], ob
 
 
 def _twice() -> Iterator[Rule]:
-    for known in (one for one in fields.TABLE if one.flink):
-        names = [f"spec.{known.path}", *(f"configuration['{key}']" for key in known.flink)]
+    """The old spelling and the new one of one key. A field beside its key wins."""
+    for known in (one for one in fields.TABLE if len(one.flink) > 1):
+        names = [f"configuration['{key}']" for key in known.flink]
         yield Rule(
             f"{known.path} once",
             PATH,
             f"{', '.join(names[:-1])} and {names[-1]} mean the same; keep one",
             lambda view, known=known: (  # type: ignore[misc]
-                (view[f"spec.{known.path}"] is not None)
-                + sum(key in view.entries(PATH) for key in known.flink)
-                > 1
+                sum(key in view.entries(PATH) for key in known.flink) > 1
             ),
         )
 
@@ -65,7 +65,8 @@ def _unknown() -> Rule:
     return Rule(
         "known keys",
         PATH,
-        "this version does not know a key; the description of each field names its keys (kubectl explain ssj.spec)",
+        "this version does not know a key; the description of each field names its keys (kubectl explain ssj.spec). "
+        "Keys of an options factory of your own belong into stateBackend.options",
         lambda view: bool(unknown(view)),
         lambda view: ", ".join(described(key) for key in unknown(view)),
     )
@@ -99,35 +100,12 @@ def _values() -> Iterator[Rule]:
         )
 
 
-def _prefixed(prefixes: tuple[str, ...], message: str) -> Rule:
-    return _rule(message, message, lambda given, key: key.startswith(prefixes))
-
-
-def _later(prefixes: tuple[str, ...], message: str) -> Rule:
-    return _rule(
-        message,
-        message,
-        lambda given, key: (
-            key.startswith(prefixes) and not (key.endswith(".enabled") and given[key] == "false")
-        ),
-    )
-
-
 def _fixed(keys: tuple[str, ...], value: str, message: str) -> Rule:
     return _rule(message, message, lambda given, key: key in keys and given[key] != value)
 
 
 ALL = (
     *_twice(),
-    Rule(
-        "native metrics once",
-        PATH,
-        f"spec.stateBackend.nativeMetrics and {METRICS}.* mean the same; keep one",
-        lambda view: (
-            view["spec.stateBackend.nativeMetrics"] is not None
-            and any(key.startswith(f"{METRICS}.") and key != VARIABLE for key in view.entries(PATH))
-        ),
-    ),
     Rule(
         "class or key",
         PATH,
@@ -137,20 +115,13 @@ ALL = (
             and bool(view.entries(PATH).keys() & set(fields.BY_PATH[fields.BACKEND_TYPE].flink))
         ),
     ),
-    Rule(
-        "options once",
-        PATH,
-        "an option is in stateBackend.options too; keep one of the two",
-        lambda view: bool(view.entries("spec.stateBackend.options").keys() & view.entries(PATH).keys()),
-    ),
-    *(_prefixed(prefixes, message) for prefixes, message in NOT_APPLICABLE),
-    *(_later(prefixes, message) for prefixes, message in LATER),
     *(_fixed(keys, value, message) for keys, value, message in FIXED),
     _rule(
         "no keys of S3",
         "keys are never written into a job; put them into a Secret and name it by s3.secretRef",
-        lambda given, key: key.startswith(SECRETS),
+        lambda given, key: bool(key.startswith(SECRETS) or SECRET.search(key)),
     ),
+    no_secrets(PATH)[1],
     _unknown(),
     *_values(),
 )

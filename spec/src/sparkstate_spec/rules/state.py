@@ -8,6 +8,8 @@ from sparkstate_spec.flink_tables import OPTION_KEYS
 from sparkstate_spec.rules.rule import Rule, View, inline_keys, location, not_in_this_version, positive, shown
 
 LARGEST_INLINE = "1Mi"
+LARGEST_IN_MEMORY = "64Mi"
+"""All states of a slot together travel in one frame, which takes 1 GiB."""
 LEAST_FENCE = "3s"
 
 
@@ -119,6 +121,26 @@ PROGRESS = (
         "spec.checkpointing.maxTimeWithoutCheckpoint",
     ),
     *location("spec.checkpointing.storage"),
+    Rule(
+        "one place of checkpoints",
+        "spec.checkpointing.storageType",
+        "with jobmanager, checkpoints lie in the driver's memory; leave checkpointing.storage out, or the type",
+        lambda view: (
+            view["spec.checkpointing.storageType"] == "jobmanager"
+            and view["spec.checkpointing.storage"] is not None
+        ),
+    ),
+    Rule(
+        "largest state in memory",
+        "spec.checkpointing.maxStateSize",
+        f"must be more than 0 and at most {LARGEST_IN_MEMORY}",
+        lambda view: (
+            not 0
+            < units.quantity_bytes(view["spec.checkpointing.maxStateSize"] or "1")
+            <= units.quantity_bytes(LARGEST_IN_MEMORY)
+        ),
+        shown("spec.checkpointing.maxStateSize"),
+    ),
     Rule(
         "inline threshold",
         "spec.checkpointing.inlineThreshold",
