@@ -47,7 +47,7 @@ class StoredJob:
     sink_paths: Mapping[str, str]
     """The folder of each exact sink, by the sink's uid."""
     backend: str
-    """``hashmap`` or ``rocksdb``; the job's code may have chosen it."""
+    """``hashmap``, ``rocksdb`` or ``custom``; the job's code may have chosen it."""
 
 
 @dataclass(frozen=True)
