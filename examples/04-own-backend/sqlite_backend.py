@@ -23,7 +23,8 @@ BETWEEN = "SELECT key, value FROM rows WHERE key >= ? AND key < ? ORDER BY key"
 
 
 def connect(path: Path, cache_kib: int) -> sqlite3.Connection:
-    """A connection that begins no transaction by itself. A slot calls it from several threads, one at a time."""
+    """A connection that begins no transaction by itself. Several threads of a slot use it: SQLite lets them in one by
+    one."""
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     connection.execute("PRAGMA journal_mode = WAL")  # readers see the moment at which they began
     connection.execute("PRAGMA synchronous = OFF")
@@ -94,6 +95,10 @@ class SQLiteBackend(RowBackendFactory):
 
     def __init__(self, context: BackendContext) -> None:
         super().__init__(context)
+        if sqlite3.threadsafety < 3:
+            raise ValueError(
+                "this Python's SQLite was built without its locks between threads; use another Python"
+            )
         unknown = sorted(context.options.keys() - {"cache_kib"})
         if unknown:
             raise ValueError(f"unknown options {', '.join(unknown)}; there is cache_kib")

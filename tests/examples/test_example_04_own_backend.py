@@ -104,7 +104,8 @@ def test_visits_are_exact_through_kills_changes_of_backend_and_rescales(tmp_path
         life.feed(6)
         running = job.wait_until("a checkpoint in the middle", lambda: _in_the_middle(job), 240)
         assert running["backend"] == "custom"
-        said = job.last_words()
+        log = "".join(path.read_text() for path in job.work_dir.glob("logs/driver-*.log"))
+        assert "sqlite_backend:SQLiteBackend passes the conformance kit" in log
         os.kill(running["slots"][0]["pid"], signal.SIGKILL)
         _consumed(job, life.feed(9))
         driver = job.driver()
@@ -124,7 +125,11 @@ def test_visits_are_exact_through_kills_changes_of_backend_and_rescales(tmp_path
     finally:
         job.stop()
     assert life.visits() == readings.expected(life.made)
-    assert said is not None
+    stored = [path for path in (tmp_path / "state").rglob("*") if path.is_file()]
+    assert any(path.name == "_metadata" for path in stored)
+    assert [path for path in stored if b"sqlite_backend" in path.read_bytes()] == [], (
+        "a snapshot names no class"
+    )
 
 
 def _in_the_middle(job: job_process.JobProcess) -> dict[str, Any] | None:

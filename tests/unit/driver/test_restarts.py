@@ -71,6 +71,7 @@ class Failing(JobDriver):
         errors.StateMigrationError,
         errors.DeclarationError,
         errors.SpecInvalid,
+        errors.BackendRefused,
         errors.Fenced,
     ],
 )
@@ -100,13 +101,18 @@ def guarded(folder: Path, *, has_worked: bool = False) -> Parts:
     return cast("Parts", SimpleNamespace(guard=FenceGuard(log, 30.0, SystemClock()), job_storage=job_storage))
 
 
-def test_a_job_that_has_a_checkpoint_is_not_ended_by_one_slot_that_cannot_load_it(tmp_path: Path) -> None:
-    driver = Failing(errors.DeclarationError("cannot be loaded in a slot"), tmp_path)
+@pytest.mark.parametrize("kind", [errors.DeclarationError, errors.BackendRefused])
+def test_a_job_that_has_a_checkpoint_is_not_ended_by_one_slot_that_cannot_load_it(
+    kind: type[errors.SparkstateError], tmp_path: Path
+) -> None:
+    driver = Failing(kind("cannot be loaded in a slot"), tmp_path)
     driver._run(guarded(tmp_path, has_worked=True))
     assert driver.incarnations == 2
 
 
-@pytest.mark.parametrize("kind", [errors.SlotLost, errors.StorageUnavailable, errors.CorruptData])
+@pytest.mark.parametrize(
+    "kind", [errors.SlotLost, errors.StorageUnavailable, errors.CorruptData, errors.BackendUnavailable]
+)
 def test_after_any_other_failure_a_new_incarnation_goes_on(
     kind: type[errors.SparkstateError], tmp_path: Path
 ) -> None:

@@ -11,6 +11,7 @@ from sparkstate.conformance.kit import KEYS, LISTS, VALUES, Kit, changes, conten
 from sparkstate.keygroups import KeyGroupRange
 
 _COMMITS: Final = 50
+_READS: Final = 20
 _PATIENCE_S: Final = 20.0
 
 
@@ -47,6 +48,22 @@ def check_any_thread_may_call_a_store(kit: Kit) -> None:
     equal(read, content(store), "the content that another thread read")
     _Call(store.stats).result("stats() in another thread")
     _Call(lambda: kit.close_store(store)).result("close() in another thread")
+
+
+def check_several_threads_may_read_at_a_time(kit: Kit) -> None:
+    """Rows are processed, states are looked at and sizes are counted side by side, while nothing is committed."""
+    store = kit.store()
+    fill(store)
+    wanted = content(store)
+
+    def read() -> list[dict[str, Any]]:
+        return [content(store) for _ in range(_READS)]
+
+    counting = _Call(lambda: [store.stats() for _ in range(_READS)])
+    for each in [_Call(read) for _ in range(4)]:
+        for found in each.result("reading beside other threads"):
+            equal(found, wanted, "the content that several threads read")
+    counting.result("stats() beside readers")
 
 
 def check_a_snapshot_is_written_beside_commits(kit: Kit) -> None:

@@ -49,7 +49,7 @@ class StoredJob:
     sink_paths: Mapping[str, str]
     """The folder of each exact sink, by the sink's uid."""
     backend: str
-    """``hashmap`` or ``rocksdb``; the job's code may have chosen it."""
+    """``hashmap``, ``rocksdb`` or ``custom``; the job's code may have chosen it."""
     source_readers: tuple[tuple[str, ...], ...] = ()
     """As in ``CheckpointMetadata``."""
 

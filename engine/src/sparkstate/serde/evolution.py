@@ -134,7 +134,7 @@ AS_BEFORE: Final = "declare it as it was, or give the new state another name"
 def compare(stored: Declaration, declared: Declaration, *, reads_all: bool = False) -> Verdict:
     """The verdict on state that was stored as ``stored`` and is declared as ``declared``.
 
-    A changed time-to-live is no reason to refuse: a store adopts it before the types are compared there
+    A changed time-to-live is not refused: a store adopts it before the types are compared there
     (``backends.expiring``). ``reads_all``: the restore reads every value anyway (HashMap, and operator state on any
     backend), so a migration is a full pass there; otherwise (RocksDB) values are migrated when they are read.
     """

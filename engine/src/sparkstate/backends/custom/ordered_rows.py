@@ -27,8 +27,8 @@ class RowsView(abc.ABC):
 class OrderedRows(abc.ABC):
     """The rows of one shard. Keys are in the order of their bytes, as ``bytes`` compare in Python.
 
-    Reads and writes are called one at a time, but not always in the same thread. Keys are as long as the job's own
-    keys, namespaces and map keys. Nothing has to outlive the process: after a failure, a checkpoint has the rows.
+    Several threads may read at a time; a write comes alone, in any thread. Keys are as long as the job's own keys,
+    namespaces and map keys. Nothing has to outlive the process: after a failure, a checkpoint has the rows.
     """
 
     @abc.abstractmethod

@@ -13,13 +13,7 @@ import msgspec
 
 from sparkstate import errors
 from sparkstate.backends import canonical
-from sparkstate.backends.base import (
-    ShardSnapshot,
-    ShardStats,
-    TableChanges,
-    TableSpec,
-    TableStats,
-)
+from sparkstate.backends.base import ShardSnapshot, ShardStats, TableChanges, TableSpec, TableStats
 from sparkstate.backends.expiring import SweepPace
 from sparkstate.backends.heap_timers import HeapTimerTable
 from sparkstate.backends.layered_dict import View
