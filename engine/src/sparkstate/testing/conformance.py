@@ -347,9 +347,10 @@ def check_stats_grow_with_the_state(kit: Kit) -> None:
         raise AssertionError(f"a store with state says {stats}")
 
 
-CHECKS: Final[Mapping[str, Callable[[Kit], None]]] = {
+_OWN: Final = {
     name.removeprefix("check_"): check for name, check in list(globals().items()) if name.startswith("check_")
-} | conformance_scans.CHECKS
+}
+CHECKS: Final[Mapping[str, Callable[[Kit], None]]] = {**_OWN, **conformance_scans.CHECKS}
 """All checks, by name."""
 
 
