@@ -56,10 +56,14 @@ def check_tables_list_their_keys_once(kit: Kit) -> None:
     for spec in (VALUES, LISTS, MAPS):
         _expect(store, spec, KEYS, spec.name)
     _expect(store, OTHER, {OTHER_KEY: 90}, "keys of two columns")
-    spaced = {NamespacedCell(key, space): 1 for key in ("", "b") for space in ("window", 7, ("w", 1))}
+    spaced: dict[Any, Any] = {
+        NamespacedCell(key, space): 1 for key in ("", "b") for space in ("window", 7, ("w", 1))
+    }
+    lists: dict[Any, ListChange] = {"z": ListChange(replaced=True)}
+    lists[NamespacedCell("z", 1)] = ListChange(items=["x"])
     gone = changes(
-        values={"a": DELETED, "": DELETED, "b": DELETED, **spaced},
-        lists={"z": ListChange(replaced=True), NamespacedCell("z", 1): ListChange(items=["x"])},
+        values=spaced | dict.fromkeys(("a", "", "b"), DELETED),
+        lists=lists,
         maps={"ü": MapChange(entries={1: DELETED, -2: DELETED}), None: MapChange(cleared=True)},
     )
     store.commit(gone, KEYS)
