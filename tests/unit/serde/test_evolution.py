@@ -161,6 +161,7 @@ def test_an_alias_counts_only_where_the_stored_row_lacks_the_name():
         pytest.param({"aliases": {"a": "a"}}, "'a' is named twice", id="alias-is-a-field"),
         pytest.param({"aliases": {"a": "b"}, "dropped": ["b"]}, "'b' is named twice", id="alias-is-dropped"),
         pytest.param({"dropped": "a"}, "'a' is named twice", id="dropped-is-a-field"),
+        pytest.param({"aliases": {"a": [7]}}, "7 is not the name", id="alias-is-no-text"),
         pytest.param({"defaults": {"z": 1}}, "no field 'z'", id="default-of-nothing"),
     ],
 )

@@ -71,7 +71,7 @@ class RowType(TypeInformation):
     ) -> RowType:
         """This type with what ``Types.ROW_NAMED`` says of earlier fields. Raises ``StateError`` for contradictions."""
         names = self.names or ()
-        given = {name: (old,) if isinstance(old, str) else tuple(old) for name, old in dict(aliases).items()}
+        given = {name: (old,) if isinstance(old, str) else tuple(old or ()) for name, old in aliases.items()}
         old_names = [old for each in given.values() for old in each]
         dropped = (dropped,) if isinstance(dropped, str) else tuple(dropped)
         for what, said, wrong in (
@@ -83,6 +83,8 @@ class RowType(TypeInformation):
                     f"{what}={said!r}: the row has no field {wrong[0]!r}; its fields are {list(names)}"
                 )
         for old in (*old_names, *dropped):
+            if not isinstance(old, str):
+                raise errors.StateError(f"{old!r} is not the name of an earlier field; give text")
             if old in names or [*old_names, *dropped].count(old) > 1:
                 raise errors.StateError(
                     f"the earlier field {old!r} is named twice: a name can be a field of the row, an alias of one "
