@@ -25,7 +25,7 @@ def newest_types(folder: Path) -> dict[str, str]:
 @pytest.mark.fault(
     broken="a slot is killed while it takes up the state; a slot and the driver are killed in epochs and a checkpoint",
     when="while a job is upgraded to code with other types of state, twice: over a checkpoint, then over a savepoint",
-    expected="the job comes back each time; code of before still starts from the old checkpoint; output exact",
+    expected="the job comes back each time; earlier code still starts from the old checkpoint; output exact",
 )
 @pytest.mark.parametrize(("backend", "other"), [("hashmap", "rocksdb"), ("rocksdb", "hashmap")])
 def test_a_job_is_upgraded_to_other_types_over_checkpoint_and_savepoint_with_kills(

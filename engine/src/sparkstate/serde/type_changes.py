@@ -35,7 +35,7 @@ class TypePlan:
 
 
 def resolve(before: TypeInformation, now: TypeInformation) -> TypePlan | TypeRefusal:
-    """The plan from one type to another, or the part of them that stands in its way."""
+    """The plan from one type to another, or the part for which there is none."""
     walk = _Walk()
     try:
         return TypePlan(walk.plan("", before, now), tuple(walk.changes))
