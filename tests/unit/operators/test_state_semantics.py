@@ -346,7 +346,7 @@ def test_the_same_descriptor_twice_gives_the_same_handle():
         ),
         pytest.param(
             lambda: ValueStateDescriptor("s", Types.LONG()).enable_time_to_live(None),
-            "not in this version",
+            "StateTtlConfig.new_builder",
             id="ttl",
         ),
     ],
