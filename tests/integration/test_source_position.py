@@ -116,7 +116,8 @@ def test_a_source_forgets_old_files_and_reads_none_of_them_again(tmp_path: Path)
     archive = msgspec.msgpack.decode(downloader.read(metadata.source_position), type=Archive)
     stored = {handle.name: handle for handle in metadata.source_files}
     for path, name in archive.parts.items():
-        read = (int(Path(path).stem) + 1) * AT_ONCE  # on a busy machine the kill comes one compact entry later
+        # On a busy machine the kill comes one compact entry later.
+        read = (int(Path(path).stem) + 1) * AT_ONCE
         listed = zlib.decompress(downloader.read(stored[name])).count(b'"path"')
         assert 20 <= listed <= read - FORGOTTEN, f"{path}, of {read} files"
     assert archive.parts
