@@ -17,6 +17,8 @@ def fold(spec: Mapping[str, Any], origin: str) -> dict[str, GivenValue]:
     have been asked before."""
     plain = {name: value for name, value in spec.items() if name != "configuration"}
     given = {path: GivenValue(value, origin) for path, value in leaves(plain)}
+    if fields.BACKEND_CLASS in given:  # a class alone says the type too
+        given.setdefault(fields.BACKEND_TYPE, GivenValue("custom", origin))
     keys = of_keys(spec.get("configuration") or {}, origin)
     chosen = given.get("stateBackend.type") or keys.get("stateBackend.type")
     if chosen is not None and chosen.value == "hashmap":  # as in Flink: RocksDB's keys are not read then
@@ -38,8 +40,6 @@ def of_keys(configuration: Mapping[str, str], origin: str) -> dict[str, GivenVal
             metrics.append(key.removeprefix(f"{METRICS}."))
     if metrics:
         given["stateBackend.nativeMetrics"] = GivenValue(metrics, origin, f"{METRICS}.*")
-    if fields.BACKEND_CLASS in given:  # a class alone says the type too
-        given.setdefault(fields.BACKEND_TYPE, GivenValue("custom", origin))
     return given
 
 
