@@ -7,7 +7,7 @@ import functools
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from sparkstate import clock as clocks
 from sparkstate import manifest, settings
 from sparkstate.cli import machine, manifests, output, targets
 from sparkstate.compatibility import report
+from sparkstate.manifest.resolved import Resolved
 
 
 @click.command()
@@ -81,11 +82,16 @@ def check(
         raise click.exceptions.Exit(report.EXIT_REFUSED)
 
 
-def _checked(path: Path, overrides: tuple[str, ...], url: str | None, by_savepoint: bool) -> report.Report:
+def _resolver(path: Path, overrides: tuple[str, ...]) -> tuple[Callable[..., Resolved], bool]:
+    """What decides the manifest's settings, and whether it does so in a cluster."""
     cluster = os.environ.get(settings.CLUSTER_VARIABLE) or targets.NO_CLUSTER
     in_cluster = cluster != targets.NO_CLUSTER
     loaded = manifest.load(path, overrides)
-    resolve = functools.partial(manifest.resolve, loaded, cluster=cluster, in_cluster=in_cluster)
+    return functools.partial(manifest.resolve, loaded, cluster=cluster, in_cluster=in_cluster), in_cluster
+
+
+def _checked(path: Path, overrides: tuple[str, ...], url: str | None, by_savepoint: bool) -> report.Report:
+    resolve, in_cluster = _resolver(path, overrides)
     # The job's code may say where its state is, and is asked for that too late to look for it there.
     resolved = resolve(place_by_code=url is not None and not in_cluster)
     # Imported late: PySpark takes seconds, and a wrong manifest should not wait for it.
