@@ -1,7 +1,7 @@
-"""The figures of the README, from the run whose results are kept beside it (``benchmarks/results/readme.json``).
+"""The tables of a benchmark run, as a page shows them: ``python scripts/benchmark_tables.py``.
 
-``make bench ARGS='--name readme …'`` writes that file, on an idle machine; ``make reference`` writes the figures into the
-README. So a figure there is one that a run has printed, with its command, commit, day and machine.
+``make bench ARGS='--name readme …'`` writes the results, on an idle machine. So each figure is one that a run has
+printed, and stands with its command, commit, day and machine.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ def figures(document: Mapping[str, Any]) -> str:
         f"One run of `{document['command']}` on {document['date']}, commit {document['commit']}, on "
         f"{document['machine']}, with {document['versions']}. Rates are medians of {rounds} alternating rounds."
     ]
-    for load in dict.fromkeys(each["load"] for each in rates):
-        parts.append(_rates(load, [each for each in rates if each["load"] == load]))
+    loads = dict.fromkeys(each["load"] for each in rates)
+    parts += [_rates(load, [each for each in rates if each["load"] == load]) for load in loads]
     latencies = [each for each in results if "p50_ms" in each]
     if latencies:
         parts.append(_latencies(latencies))
@@ -131,3 +131,7 @@ def _targets(targets: Sequence[Row]) -> str:
         for each in targets
     ]
     return _table(("", "to reach", "measured", ""), rows)
+
+
+if __name__ == "__main__":
+    print(figures(read()))
