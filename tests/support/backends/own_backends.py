@@ -212,9 +212,9 @@ class _ForgetsNamespaces(RowStore):
         CanonicalFile(next(iter(files.values()))).rows()
         super().restore(files, fmt)
         for table in self._tables.values():
-            for key, value in list(self.rows.scan(table.keys.first, table.keys.end)):
-                row = table.keys.canonical(key, value)
-                plain = table.keys.of_canonical(row._replace(namespace=b"\x00"))
+            for key, value in list(self.rows.scan(table.row_keys.first, table.row_keys.end)):
+                row = table.row_keys.canonical(key, value)
+                plain = table.row_keys.of_canonical(row._replace(namespace=b"\x00"))
                 self.rows.write({key: None})
                 self.rows.write({plain: value})
 
@@ -266,7 +266,7 @@ class _Consuming(RowStore):
 
     def _take(self, table: Any, until: int) -> Iterator[Timer]:
         for each in list(table.read(until)):
-            self.rows.write({table.keys.timer(each): None})
+            self.rows.write({table.row_keys.timer(each): None})
             yield each
 
 

@@ -16,6 +16,7 @@ from sparkstate import (
     KeyedProcessFunction,
     ListStateDescriptor,
     MapStateDescriptor,
+    StateTtlConfig,
     Types,
     ValueStateDescriptor,
     errors,
@@ -60,6 +61,7 @@ class Count(KeyedProcessFunction, CheckpointedFunction):
     list_type = Types.LONG()
     name = "n"
     fails = False
+    ttl: StateTtlConfig | None = None
 
     def __init__(self) -> None:
         self.closed = False
@@ -75,7 +77,10 @@ class Count(KeyedProcessFunction, CheckpointedFunction):
         if self.fails:
             raise RuntimeError("no database")
         self.parameter = ctx.get_job_parameter("p", "")
-        ctx.get_state(ValueStateDescriptor(self.name, self.value_type))
+        descriptor = ValueStateDescriptor(self.name, self.value_type)
+        if self.ttl is not None:
+            descriptor.enable_time_to_live(self.ttl)
+        ctx.get_state(descriptor)
 
     def snapshot_state(self, ctx: Any) -> None:
         raise AssertionError("nothing is stored in a check")
@@ -146,9 +151,46 @@ def test_a_wider_type_is_migrated_as_the_backend_does_it() -> None:
     on_rocksdb = compared(changed(value_type=Types.DOUBLE()), stored=stored)["count/n"]
     on_hashmap = compared(changed(value_type=Types.DOUBLE()), stored=stored, backend="hashmap")["count/n"]
     assert (on_rocksdb.outcome, on_hashmap.outcome) == (Outcome.ON_READ, Outcome.FULL_PASS)
+    on_own = compared(changed(value_type=Types.DOUBLE()), stored=stored, backend="custom")["count/n"]
+    assert on_own.outcome is Outcome.FULL_PASS
     of_operator = (*STORED[:2], msgspec.structs.replace(STORED[2], value_type="INT"), STORED[3])
     parts = compared(changed(list_type=Types.DOUBLE()), stored=of_operator)["count/parts"]
     assert parts.outcome is Outcome.FULL_PASS
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "outcome", "told"),
+    [
+        (None, "1 hour", Outcome.FULL_PASS, "the time-to-live was none and is now 1 h of processing time"),
+        ("1 hour", None, Outcome.FULL_PASS, "the time-to-live was 1 h of processing time and is now none"),
+        (
+            "1 hour",
+            "2 hours",
+            Outcome.FULL_PASS,
+            "the time-to-live was 1 h of processing time and is now 2 h of processing time",
+        ),
+        (
+            "2 hours",
+            "1 hour",
+            Outcome.AS_IT_IS,
+            "the time-to-live was 2 h of processing time and is now 1 h of processing time",
+        ),
+        ("1 hour", "1 hour", Outcome.AS_IT_IS, None),
+    ],
+    ids=["on", "off", "longer", "shorter", "same"],
+)
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb", "custom"])
+def test_a_changed_time_to_live_is_told_beside_a_changed_type(
+    backend: str, before: str | None, now: str | None, outcome: Outcome, told: str | None
+) -> None:
+    hours = {"1 hour": "TTL(processing,3600000) ", "2 hours": "TTL(processing,7200000) ", None: ""}
+    for stored_type, more in (("LONG", None), ("INT", "the value: INT becomes LONG")):
+        stored = (msgspec.structs.replace(STORED[0], value_type=hours[before] + stored_type), *STORED[1:])
+        ttl = None if now is None else StateTtlConfig.new_builder(now).build()
+        found = compared(changed(ttl=ttl), stored=stored, backend=backend)["count/n"]
+        assert (found.outcome, found.message) == (outcome, "; ".join(filter(None, (more, told))) or None)
+    refused = compared(changed(ttl=ttl, value_type=Types.STRING()), stored=stored, backend=backend)["count/n"]
+    assert (refused.outcome, refused.stored) == (Outcome.REFUSED, "INT")
 
 
 def test_another_key_refuses_state_and_timers() -> None:
@@ -305,6 +347,25 @@ def test_the_order_of_sources_of_one_format_is_said_to_be_unknown() -> None:
     assert "several sources of the format file" in told
     assert differences.notices((FILES, KAFKA), ["file", "kafka"]) == ()
     assert differences.notices((), ["file", "file"]) == (), "nothing is stored, so no order is known"
+
+
+def test_a_premise_that_no_longer_holds_is_refused_and_told_with_the_operator() -> None:
+    before = {
+        "clicks": {"trigger": "EventTimeTrigger", "size": "3 rows"},
+        "gone": {"trigger": "PurgingTrigger"},
+    }
+    now = {"clicks": {"trigger": "CountTrigger", "size": "3 rows", "slide": "1 row"}, "new": {"trigger": "x"}}
+    trigger, slide = differences.of_premises(before, now, "file:///s")
+    assert (trigger.field, trigger.stored, trigger.declared) == (
+        "clicks: trigger",
+        "EventTimeTrigger",
+        "CountTrigger",
+    )
+    assert trigger.refused
+    assert "file:///s has state of operator 'clicks' whose trigger was EventTimeTrigger" in trigger.message
+    assert (slide.field, slide.stored, slide.declared) == ("clicks: slide", "none", "1 row")
+    assert differences.of_premises(before, before, "x") == ()
+    assert differences.of_premises({"clicks": {}}, now, "x") == (), "an older version stored none"
 
 
 def test_a_rescale_is_told_and_refuses_nothing() -> None:

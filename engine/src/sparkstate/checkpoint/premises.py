@@ -6,8 +6,8 @@ operator, and a restore compares them with those that the job declares.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TypeAlias
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple, TypeAlias
 
 from sparkstate import errors
 
@@ -15,16 +15,34 @@ Premises: TypeAlias = Mapping[str, str]
 """Of one operator: by the name of a field the value that its state was built on."""
 
 
-def check(uid: str, stored: Premises, declared: Premises, where: str) -> None:
-    """Raise ``StateMigrationError`` unless both are equal. ``stored`` is empty where the snapshot has none, as those of
-    older versions: then there is nothing to compare. ``where`` names the snapshot."""
+class Difference(NamedTuple):
+    """A premise that has changed; "none" where it was not there."""
+
+    name: str
+    before: str
+    now: str
+
+    def message(self, uid: str, where: str) -> str:
+        """The refusal. ``where`` names the snapshot."""
+        return (
+            f"{where} has state of operator {uid!r} whose {self.name} was {self.before} and is now {self.now}; with "
+            "that state its results would be wrong. Declare it as it was, or give the operator another uid and set "
+            "allowNonRestoredState: true, which drops that state"
+        )
+
+
+def differences(stored: Premises, declared: Premises) -> Iterator[Difference]:
+    """What has changed. ``stored`` is empty where the snapshot has none, as those of older versions: then there is
+    nothing to compare."""
     if not stored:
         return
     for name in [*stored, *(name for name in declared if name not in stored)]:
         before, now = stored.get(name, "none"), declared.get(name, "none")
         if before != now:
-            raise errors.StateMigrationError(
-                f"{where} has state of operator {uid!r} whose {name} was {before} and is now {now}; with that state "
-                "its results would be wrong. Declare it as it was, or give the operator another uid and set "
-                "allowNonRestoredState: true, which drops that state"
-            )
+            yield Difference(name, before, now)
+
+
+def check(uid: str, stored: Premises, declared: Premises, where: str) -> None:
+    """Raise ``StateMigrationError`` unless both are equal. ``where`` names the snapshot."""
+    for difference in differences(stored, declared):
+        raise errors.StateMigrationError(difference.message(uid, where))

@@ -35,7 +35,7 @@ def compare(
 ) -> tuple[StateFinding, ...]:
     """A finding for every state of either side: the job's operators in their order, then operators that are gone.
 
-    ``backend``: ``hashmap`` or ``rocksdb``, that of the job. ``may_drop``: the spec's ``allowNonRestoredState``.
+    ``backend``: that of the job, e.g. ``rocksdb``. ``may_drop``: the spec's ``allowNonRestoredState``.
     """
     before = {_key(meta): meta for meta in stored}
     found: list[StateFinding] = []
@@ -77,7 +77,7 @@ def judge(meta: StateMeta, declared: Declaration, backend: str) -> StateFinding:
             declared=now,
             message=f"state {name!r} of operator {declared.uid!r}: {error}; use the sparkstate that wrote it",
         )
-    reads_all = backend == "hashmap" or meta.kind not in _KEYED
+    reads_all = backend != "rocksdb" or meta.kind not in _KEYED
     verdict = evolution.compare(stored, declared, reads_all=reads_all)
     refused = verdict.is_refused
     return StateFinding(

@@ -1,13 +1,16 @@
-"""Differences between a job and a snapshot that are about no single state: key space, slots, backend, sources. Pure."""
+"""Differences between a job and a snapshot that are about no single state: key space, slots, backend, sources,
+premises. Pure."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from sparkstate import errors
 from sparkstate.backends import canonical
+from sparkstate.checkpoint import premises
+from sparkstate.checkpoint.premises import Premises
 from sparkstate.compatibility.report import JobFinding
 from sparkstate.keygroups import KeySpace
 
@@ -100,6 +103,25 @@ def _format_of(offset: str) -> str:
     if "logOffset" in parsed:
         return "file"
     return "kafka" if all(isinstance(value, dict) for value in parsed.values()) else ""
+
+
+def of_premises(
+    stored: Mapping[str, Premises], declared: Mapping[str, Premises], where: str
+) -> tuple[JobFinding, ...]:
+    """Premises of operators that no longer hold, by uid. An operator that is gone has states, which are judged.
+    ``where`` names the snapshot."""
+    return tuple(
+        JobFinding(
+            field=f"{uid}: {found.name}",
+            stored=found.before,
+            declared=found.now,
+            refused=True,
+            message=found.message(uid, where),
+        )
+        for uid, before in stored.items()
+        if uid in declared
+        for found in premises.differences(before, declared[uid])
+    )
 
 
 def of_slots(stored: int, declared: int) -> tuple[JobFinding, ...]:

@@ -60,7 +60,10 @@ def check(
         read = _offsets(restored), _formats(declared)
         request = opening.OpeningRequest(specs, key_space, slots, dict(settings.entry.params))
         found = opening.opened(slot_pool.pickled(request), python_path)
+        premises = {uid: each.function.state_premises for uid, each in declared.operators.items()}
     refused += differences.of_sources(*read)
+    if restored.metadata is not None:
+        refused += differences.of_premises(restored.metadata.premises, premises, restored.plan.url)
     return _report(chosen, restored, found, refused, differences.notices(*read), by_savepoint)
 
 
