@@ -82,12 +82,9 @@ def check(
 
 
 def _checked(path: Path, overrides: tuple[str, ...], url: str | None, by_savepoint: bool) -> report.Report:
-    cluster = os.environ.get(settings.CLUSTER_VARIABLE) or targets.NO_CLUSTER
-    in_cluster = cluster != targets.NO_CLUSTER
-    loaded = manifest.load(path, overrides)
-    resolve = functools.partial(manifest.resolve, loaded, cluster=cluster, in_cluster=in_cluster)
-    # The job's code may say where its state is, and is asked for that too late to look for it there.
-    resolved = resolve(place_by_code=url is not None and not in_cluster)
+    resolve = _resolver(path, overrides)
+    # The job's code may say where its state is. In a cluster, where others look for it, the manifest says so.
+    resolved = resolve(place_by_code=not resolve.keywords["in_cluster"])
     # Imported late: PySpark takes seconds, and a wrong manifest should not wait for it.
     from sparkstate.driver import checking, code_settings
 
@@ -95,6 +92,15 @@ def _checked(path: Path, overrides: tuple[str, ...], url: str | None, by_savepoi
     with tempfile.TemporaryDirectory(prefix="sparkstate-check-") as folder, _job_prints_elsewhere():
         job = replace(resolved.settings, work_dir=folder)
         return checking.check(job, url, clocks.SystemClock(), by_savepoint=by_savepoint, code=code)
+
+
+def _resolver(path: Path, overrides: tuple[str, ...]) -> functools.partial[manifest.Resolved]:
+    """``manifest.resolve`` of this manifest, as the driver of its job would call it where this command runs."""
+    cluster = os.environ.get(settings.CLUSTER_VARIABLE) or targets.NO_CLUSTER
+    loaded = manifest.load(path, overrides)
+    return functools.partial(
+        manifest.resolve, loaded, cluster=cluster, in_cluster=cluster != targets.NO_CLUSTER
+    )
 
 
 @contextlib.contextmanager

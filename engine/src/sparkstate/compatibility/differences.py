@@ -78,6 +78,37 @@ def of_sources(offsets: Sequence[str], formats: Sequence[str]) -> tuple[JobFindi
     return (replace(found, message=message),)
 
 
+def of_readers(
+    stored: Sequence[Sequence[str]], declared: Sequence[Sequence[str]], refusal: str
+) -> tuple[JobFinding, ...]:
+    """Sources that other operators read than those of the snapshot, or another number of them. ``refusal`` is what the
+    start would say. By source the inputs that read it, ``uid/input``."""
+    return (
+        JobFinding(
+            field="sources",
+            stored=_listed(stored),
+            declared=_listed(declared),
+            refused=True,
+            message=refusal,
+        ),
+    )
+
+
+def _listed(readers: Sequence[Sequence[str]]) -> str:
+    return ", ".join(" and ".join(source) or "no operator" for source in readers)
+
+
+def of_premises(uid: str, field: str, before: str, now: str, refusal: str) -> JobFinding:
+    """A premise of an operator's state, such as the size of its windows, that has changed. ``refusal``: as above."""
+    return JobFinding(
+        field="premises",
+        stored=f"{uid}: {field} {before}",
+        declared=f"{uid}: {field} {now}",
+        refused=True,
+        message=refusal,
+    )
+
+
 def notices(offsets: Sequence[str], formats: Sequence[str]) -> tuple[str, ...]:
     """Sentences about what a check cannot find out."""
     several = sorted({each for each in formats if formats.count(each) > 1})
