@@ -95,9 +95,7 @@ def test_the_manifest_that_its_pod_mounts_is_the_jobs(
     (container,) = template["spec"]["containers"]
     variables = {one["name"]: one.get("value", "") for one in container["env"]}
     monkeypatch.setenv("SPARKSTATE_CLUSTER", variables["SPARKSTATE_CLUSTER"])
-    resolve, in_cluster = command._resolver(path, ())
-    assert in_cluster
-    settings = resolve().settings
+    settings = command._resolver(path, ())().settings
     assert (settings.cluster, settings.namespace, settings.name) == ("blue", "shop", "rotations")
     assert manifest.load(path).name == "rotations"
     assert settings.cluster != targets.NO_CLUSTER

@@ -236,7 +236,7 @@ class CustomStateBackend(StateBackend):
         return self._class_name
 
     def effective_settings(self, settings: StateBackendSettings) -> StateBackendSettings:
-        is_planned = settings.type == "custom" and settings.class_name == self._class_name
+        is_planned = settings.type == "custom" and _dotted(settings.class_name) == _dotted(self._class_name)
         inherited = settings.options if is_planned else {}
         options = inherited if self._options is None else self._options
         return dataclasses.replace(
@@ -263,6 +263,11 @@ def _without_class(settings: StateBackendSettings) -> StateBackendSettings:
     if settings.class_name is None:
         return settings
     return dataclasses.replace(settings, class_name=None, options={})
+
+
+def _dotted(class_name: str | None) -> str:
+    """``module:Class`` and ``module.Class`` are one class."""
+    return (class_name or "").replace(":", ".")
 
 
 def _name_of(backend: type[BackendFactory]) -> str:

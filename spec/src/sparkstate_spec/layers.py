@@ -20,6 +20,8 @@ def fold(spec: Mapping[str, Any], origin: str) -> dict[str, GivenValue]:
     if fields.BACKEND_CLASS in given:  # a class alone says the type too
         given.setdefault(fields.BACKEND_TYPE, GivenValue("custom", origin))
     keys = of_keys(spec.get("configuration") or {}, origin)
+    if fields.BACKEND_CLASS in given:  # a class alone says the type too
+        given.setdefault(fields.BACKEND_TYPE, GivenValue("custom", origin))
     chosen = given.get("stateBackend.type") or keys.get("stateBackend.type")
     if chosen is not None and chosen.value == "hashmap":  # as in Flink: RocksDB's keys are not read then
         keys = {path: leaf for path, leaf in keys.items() if not below(path, *fields.ONLY_ROCKSDB)}
@@ -64,12 +66,13 @@ def _of_another_backend(path: str, job: Leaves, defaults: Leaves) -> bool:
     chosen = job[fields.BACKEND_TYPE].value
     if below(path, fields.BACKEND_OPTIONS):
         # RocksDB's options, or those of the class that the defaults name.
-        by_default = _value(defaults, fields.BACKEND_CLASS)
-        return chosen == "hashmap" or by_default != _value(job, fields.BACKEND_CLASS)
+        return chosen == "hashmap" or _class(defaults) != _class(job)
     if path == fields.BACKEND_CLASS:
         return bool(chosen != "custom")
     return chosen in ("hashmap", "custom") and path.startswith(fields.ONLY_ROCKSDB)
 
 
-def _value(given: Leaves, path: str) -> object:
-    return given[path].value if path in given else None
+def _class(given: Leaves) -> str:
+    """``module:Class`` and ``module.Class`` are one class. Empty: none."""
+    leaf = given.get(fields.BACKEND_CLASS)
+    return "" if leaf is None else str(leaf.value).replace(":", ".")

@@ -349,25 +349,6 @@ def test_the_order_of_sources_of_one_format_is_said_to_be_unknown() -> None:
     assert differences.notices((), ["file", "file"]) == (), "nothing is stored, so no order is known"
 
 
-def test_a_premise_that_no_longer_holds_is_refused_and_told_with_the_operator() -> None:
-    before = {
-        "clicks": {"trigger": "EventTimeTrigger", "size": "3 rows"},
-        "gone": {"trigger": "PurgingTrigger"},
-    }
-    now = {"clicks": {"trigger": "CountTrigger", "size": "3 rows", "slide": "1 row"}, "new": {"trigger": "x"}}
-    trigger, slide = differences.of_premises(before, now, "file:///s")
-    assert (trigger.field, trigger.stored, trigger.declared) == (
-        "clicks: trigger",
-        "EventTimeTrigger",
-        "CountTrigger",
-    )
-    assert trigger.refused
-    assert "file:///s has state of operator 'clicks' whose trigger was EventTimeTrigger" in trigger.message
-    assert (slide.field, slide.stored, slide.declared) == ("clicks: slide", "none", "1 row")
-    assert differences.of_premises(before, before, "x") == ()
-    assert differences.of_premises({"clicks": {}}, now, "x") == (), "an older version stored none"
-
-
 def test_a_rescale_is_told_and_refuses_nothing() -> None:
     (found,) = differences.of_slots(2, 3)
     assert not found.refused

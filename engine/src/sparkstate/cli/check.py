@@ -7,7 +7,7 @@ import functools
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,6 @@ from sparkstate import clock as clocks
 from sparkstate import manifest, settings
 from sparkstate.cli import machine, manifests, output, targets
 from sparkstate.compatibility import report
-from sparkstate.manifest.resolved import Resolved
 
 
 @click.command()
@@ -82,18 +81,10 @@ def check(
         raise click.exceptions.Exit(report.EXIT_REFUSED)
 
 
-def _resolver(path: Path, overrides: tuple[str, ...]) -> tuple[Callable[..., Resolved], bool]:
-    """What decides the manifest's settings, and whether it does so in a cluster."""
-    cluster = os.environ.get(settings.CLUSTER_VARIABLE) or targets.NO_CLUSTER
-    in_cluster = cluster != targets.NO_CLUSTER
-    loaded = manifest.load(path, overrides)
-    return functools.partial(manifest.resolve, loaded, cluster=cluster, in_cluster=in_cluster), in_cluster
-
-
 def _checked(path: Path, overrides: tuple[str, ...], url: str | None, by_savepoint: bool) -> report.Report:
-    resolve, in_cluster = _resolver(path, overrides)
-    # The job's code may say where its state is, and is asked for that too late to look for it there.
-    resolved = resolve(place_by_code=url is not None and not in_cluster)
+    resolve = _resolver(path, overrides)
+    # The job's code may say where its state is. In a cluster, where others look for it, the manifest says so.
+    resolved = resolve(place_by_code=not resolve.keywords["in_cluster"])
     # Imported late: PySpark takes seconds, and a wrong manifest should not wait for it.
     from sparkstate.driver import checking, code_settings
 
@@ -101,6 +92,15 @@ def _checked(path: Path, overrides: tuple[str, ...], url: str | None, by_savepoi
     with tempfile.TemporaryDirectory(prefix="sparkstate-check-") as folder, _job_prints_elsewhere():
         job = replace(resolved.settings, work_dir=folder)
         return checking.check(job, url, clocks.SystemClock(), by_savepoint=by_savepoint, code=code)
+
+
+def _resolver(path: Path, overrides: tuple[str, ...]) -> functools.partial[manifest.Resolved]:
+    """``manifest.resolve`` of this manifest, as the driver of its job would call it where this command runs."""
+    cluster = os.environ.get(settings.CLUSTER_VARIABLE) or targets.NO_CLUSTER
+    loaded = manifest.load(path, overrides)
+    return functools.partial(
+        manifest.resolve, loaded, cluster=cluster, in_cluster=cluster != targets.NO_CLUSTER
+    )
 
 
 @contextlib.contextmanager

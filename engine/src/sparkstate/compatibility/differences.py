@@ -4,13 +4,11 @@ premises. Pure."""
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from sparkstate import errors
 from sparkstate.backends import canonical
-from sparkstate.checkpoint import premises
-from sparkstate.checkpoint.premises import Premises
 from sparkstate.compatibility.report import JobFinding
 from sparkstate.keygroups import KeySpace
 
@@ -81,6 +79,37 @@ def of_sources(offsets: Sequence[str], formats: Sequence[str]) -> tuple[JobFindi
     return (replace(found, message=message),)
 
 
+def of_readers(
+    stored: Sequence[Sequence[str]], declared: Sequence[Sequence[str]], refusal: str
+) -> tuple[JobFinding, ...]:
+    """Sources that other operators read than those of the snapshot, or another number of them. ``refusal`` is what the
+    start would say. By source the inputs that read it, ``uid/input``."""
+    return (
+        JobFinding(
+            field="sources",
+            stored=_listed(stored),
+            declared=_listed(declared),
+            refused=True,
+            message=refusal,
+        ),
+    )
+
+
+def _listed(readers: Sequence[Sequence[str]]) -> str:
+    return ", ".join(" and ".join(source) or "no operator" for source in readers)
+
+
+def of_premises(uid: str, field: str, before: str, now: str, refusal: str) -> JobFinding:
+    """A premise of an operator's state, such as the size of its windows, that has changed. ``refusal``: as above."""
+    return JobFinding(
+        field="premises",
+        stored=f"{uid}: {field} {before}",
+        declared=f"{uid}: {field} {now}",
+        refused=True,
+        message=refusal,
+    )
+
+
 def notices(offsets: Sequence[str], formats: Sequence[str]) -> tuple[str, ...]:
     """Sentences about what a check cannot find out."""
     several = sorted({each for each in formats if formats.count(each) > 1})
@@ -103,25 +132,6 @@ def _format_of(offset: str) -> str:
     if "logOffset" in parsed:
         return "file"
     return "kafka" if all(isinstance(value, dict) for value in parsed.values()) else ""
-
-
-def of_premises(
-    stored: Mapping[str, Premises], declared: Mapping[str, Premises], where: str
-) -> tuple[JobFinding, ...]:
-    """Premises of operators that no longer hold, by uid. An operator that is gone has states, which are judged.
-    ``where`` names the snapshot."""
-    return tuple(
-        JobFinding(
-            field=f"{uid}: {found.name}",
-            stored=found.before,
-            declared=found.now,
-            refused=True,
-            message=found.message(uid, where),
-        )
-        for uid, before in stored.items()
-        if uid in declared
-        for found in premises.differences(before, declared[uid])
-    )
 
 
 def of_slots(stored: int, declared: int) -> tuple[JobFinding, ...]:

@@ -11,7 +11,8 @@ import os
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 from sparkstate import clock as clocks
 from sparkstate import errors, java
@@ -22,14 +23,18 @@ from sparkstate.checkpoint.restore import RestoredSnapshot
 from sparkstate.compatibility import comparison, declaration, differences, opening
 from sparkstate.compatibility.report import JobFinding, Report
 from sparkstate.driver import entry, preparing, restoring, slot_pool
+from sparkstate.driver.backend_trial import BackendTrial
 from sparkstate.driver.code_settings import CodeSettings
 from sparkstate.keygroups import KeySpace
 from sparkstate.log.lineage import JobName
-from sparkstate.settings import JobSettings
+from sparkstate.settings import JobSettings, StateBackendSettings
 from sparkstate.spark import graph, planning, plans, position, session
 from sparkstate.spark.jvm import Jvm
+from sparkstate.storage import naming
 from sparkstate.stored import restore_points
 from sparkstate_spec.given import Leaves
+
+_IN_MEMORY: Final = "nothing is stored: checkpoints lie in the memory of the job's driver and end with it; give --from URL for a savepoint"
 
 
 def check(
@@ -44,27 +49,54 @@ def check(
     ``by_savepoint``: a savepoint of the same states comes in its place, which either backend can read. ``code`` decides
     the settings again once the job's code has had its word.
 
-    ``settings.work_dir`` is for Spark's files. Raises what a driver's start raises: ``RestoreBlocked``,
-    ``SpecInvalid``, ``DeclarationError``, ``UserCodeError``, ``StorageError``.
+    ``settings.work_dir`` is for Spark's files, and for the trial of a state backend of the job's own. Raises what a
+    driver's start raises: ``RestoreBlocked``, ``SpecInvalid``, ``BackendRefused``, ``BackendUnavailable``,
+    ``DeclarationError``, ``UserCodeError``, ``StorageError``.
     """
-    restored = (
-        restore_points.of_job(settings, clock) if url is None else restore_points.at(url, settings, clock)
-    )
     code = code or CodeSettings()
+    # Asked first: a URL without a snapshot should not wait for Spark.
+    asked = _restored(settings, url, clock) if url is not None or settings.checkpoint.storage else None
     with _declared(replace(settings, deployment="local", pod=None), code.beneath) as (declared, python_path):
         preparing.check_sinks(settings, declared)
         chosen, _ = code.over(settings, declared)
+        restored = asked or _restored_by_code(chosen, clock)
         key_space, refused = _key_space(chosen, restored)
         specs = planning.operator_specs(declared)
         slots = min(chosen.slots, key_space.shards)
-        read = _offsets(restored), _formats(declared)
+        refused += (*_sources(restored, declared), *_premises(restored, declared))
+        notices = [*_unseen_sources(restored, declared), *_tried(chosen, python_path, clock)]
         request = opening.OpeningRequest(specs, key_space, slots, dict(settings.entry.params))
         found = opening.opened(slot_pool.pickled(request), python_path)
-        premises = {uid: each.function.state_premises for uid, each in declared.operators.items()}
-    refused += differences.of_sources(*read)
-    if restored.metadata is not None:
-        refused += differences.of_premises(restored.metadata.premises, premises, restored.plan.url)
-    return _report(chosen, restored, found, refused, differences.notices(*read), by_savepoint)
+    return _report(chosen, restored, found, refused, tuple(notices), by_savepoint)
+
+
+def _restored(settings: JobSettings, url: str | None, clock: clocks.Clock) -> RestoredSnapshot:
+    if url is not None:
+        return restore_points.at(url, settings, clock)
+    found = restore_points.of_job(settings, clock)
+    if found.plan.kind == "empty" and naming.is_memory(settings.checkpoint.storage):
+        return replace(found, plan=replace(found.plan, message=_IN_MEMORY))
+    return found
+
+
+def _restored_by_code(chosen: JobSettings, clock: clocks.Clock) -> RestoredSnapshot:
+    """For a manifest that names no checkpoint storage. ``chosen``: with that of the job's code."""
+    storage = chosen.checkpoint.storage
+    if naming.is_memory(storage):
+        return _restored(chosen, None, clock)
+    raise errors.SpecInvalid(
+        f"spec.checkpointing.storage is missing, and only the job's code says where the state is ({storage}); give "
+        f"--from {storage}, or the URL of a savepoint"
+    )
+
+
+def _tried(chosen: JobSettings, python_path: tuple[str, ...], clock: clocks.Clock) -> list[str]:
+    """What the conformance kit says of a state backend of the job's own. Raises as the start does."""
+    said: list[str] = []
+    nothing_planned = StateBackendSettings()
+    folder = Path(chosen.work_dir)
+    BackendTrial(nothing_planned, python_path, folder, clock, said.append).require(chosen.backend)
+    return said
 
 
 @contextlib.contextmanager
@@ -88,6 +120,29 @@ def _calling(job: entry.JobFunction, spark: Any, params: dict[str, str], beneath
         raise
     except Exception as error:
         raise errors.UserCodeError(f"the job's function raised {type(error).__name__}: {error}") from error
+
+
+def _sources(restored: RestoredSnapshot, declared: graph.Graph) -> tuple[JobFinding, ...]:
+    """The refusals of a start: its own, and those of Spark, which counts a frame for each time that it is read."""
+    try:
+        restoring.require_sources(restored, declared)
+    except errors.RestoreBlocked as error:
+        stored = restored.metadata.source_readers if restored.metadata else ()
+        return differences.of_readers(stored, declared.source_readers(), str(error))
+    return differences.of_sources(_offsets(restored), _formats(declared))
+
+
+def _unseen_sources(restored: RestoredSnapshot, declared: graph.Graph) -> tuple[str, ...]:
+    """For a snapshot of an older version, which does not say who read its sources."""
+    if restored.metadata is not None and restored.metadata.source_readers:
+        return ()
+    return differences.notices(_offsets(restored), _formats(declared))
+
+
+def _premises(restored: RestoredSnapshot, declared: graph.Graph) -> Iterator[JobFinding]:
+    where = restored.plan.url
+    for each in restoring.changed_premises(restored, declared):
+        yield differences.of_premises(each.uid, each.field, each.before, each.now, each.message(where))
 
 
 def _formats(declared: graph.Graph) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from sparkstate import errors, keygroups
@@ -65,11 +65,17 @@ def _numbers(reader: str, readers: Sequence[Sequence[str]]) -> str:
 
 def require_premises(restored: RestoredSnapshot, declared: graph.Graph) -> None:
     """State that was built on another size of windows, or other aggregates, would give wrong results: refuse it."""
+    for change in changed_premises(restored, declared):
+        raise errors.StateMigrationError(change.message(restored.plan.url))
+
+
+def changed_premises(restored: RestoredSnapshot, declared: graph.Graph) -> Iterator[premises.Change]:
+    """The changes for which :func:`require_premises` refuses a job."""
     if restored.metadata is None:
         return
     for uid, stored in restored.metadata.premises.items():
         if uid in declared.operators:
-            premises.check(uid, stored, declared.operators[uid].function.state_premises, restored.plan.url)
+            yield from premises.changes(uid, stored, declared.operators[uid].function.state_premises)
 
 
 def key_space(settings: JobSettings, restored: RestoredSnapshot) -> KeySpace:

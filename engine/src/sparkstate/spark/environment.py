@@ -23,7 +23,7 @@ from sparkstate.state_backend import (
     StateBackend,
     from_value,
 )
-from sparkstate_spec import answers
+from sparkstate_spec import answers, fields
 
 _ELSEWHERE = {
     "execute": "the job starts when its function has returned",
@@ -129,6 +129,7 @@ class StreamExecutionEnvironment:
                 self._layer.note(f"configure: {answer}")
         if {"state.backend", "state.backend.type"} & keys.keys():
             self._graph.backend = None  # the later call counts
+            self._layer.unset("set_state_backend")
         if any(answers.means_memory(keys.get(key, "")) for key in ("state.backend", "state.backend.type")):
             _imply_memory(self._layer)
         return self
@@ -165,7 +166,9 @@ def choose_backend(declared: graph.Graph, backend: object) -> None:
     layer = declared.code
     declared.backend = chosen
     note_backend(declared)
-    if isinstance(backend, str) and answers.is_old_name(backend):
+    # A class of one's own may have an old name in its own: shared:MemoryStateBackend.
+    own = isinstance(chosen, CustomStateBackend)
+    if isinstance(backend, str) and not own and answers.is_old_name(backend):
         new = type(chosen).__name__
         told = f"set_state_backend({backend!r}) is deprecated: write {new}() and name the checkpoint storage apart"
         warnings.warn(told, DeprecationWarning, stacklevel=3)
@@ -200,6 +203,8 @@ def _fields(backend: StateBackend) -> dict[str, Any]:
     """The values that a backend gives, by the manifest's fields. A factory's class is taken from the object itself."""
     if isinstance(backend, HashMapStateBackend):
         return {"stateBackend.type": "hashmap"}
+    if isinstance(backend, CustomStateBackend):
+        return {fields.BACKEND_TYPE: "custom", fields.BACKEND_CLASS: backend.class_name}
     if not isinstance(backend, EmbeddedRocksDBStateBackend):
         return {}
     said = {
