@@ -33,7 +33,7 @@ def of(key: str, text: str, **spec: object) -> answers.Answer:
         ("state.backend.changelog.enabled", "true", "not yet", "not in this version, so the job is refused"),
         ("state.backend.changelog.enabled", "false", "no meaning here", "asks for what happens anyway"),
         ("dstl.dfs.base-path", "s3://b/x", "not yet", "the changelog state backend is not in this version"),
-        ("state.backend", "forst", "refused", "name a Python class of your own by stateBackend.class"),
+        ("state.backend", "forst", "not yet", "others are not in this version"),
         ("execution.savepoint-restore-mode", "CLAIM", "not yet", "claim modes other than NO_CLAIM"),
         ("state.checkpoints.num-retained", "many", "refused", "a count must be a whole number"),
         ("execution.checkpointing.intervall", "1 s", "refused", "did you mean execution.checkpointing.interval?"),
