@@ -176,7 +176,7 @@ ROWS: tuple[tuple[str, str, Spec, Spec], ...] = (
     ),
     (
         "spec.stateBackend.class",
-        "should match",
+        "spec.stateBackend.class in body should match",
         {"stateBackend": {"class": "shop:Backend"}},
         {"stateBackend": {"class": "Backend"}},
     ),
