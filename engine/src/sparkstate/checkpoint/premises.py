@@ -32,8 +32,8 @@ class Difference(NamedTuple):
 
 
 def differences(stored: Premises, declared: Premises) -> Iterator[Difference]:
-    """What has changed. ``stored`` is empty where the snapshot has none, as those of older versions: then there is
-    nothing to compare."""
+    """The premises that have changed. ``stored`` is empty where the snapshot has none, as those of older versions: then
+    there is nothing to compare."""
     if not stored:
         return
     for name in [*stored, *(name for name in declared if name not in stored)]:
