@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from support.backends.own_backends import MemoryBackend
 from support.expiring.scripted import Scripted, ttl
 from support.operators import driven as ops
 
@@ -144,7 +145,9 @@ class Plain:
 
 def test_a_store_that_cannot_let_values_expire_refuses_them_at_the_declaration():
     stores: Any = {shard: Plain(store) for shard, store in ops.make_stores().items()}
-    with pytest.raises(errors.StateError, match="state 'value' has a time-to-live, which the state backend"):
+    with pytest.raises(
+        errors.StateError, match=r"'value' has a time-to-live, which the state backend .* RowStore"
+    ):
         ops.make_operator(Scripted(ttl().build()), stores)
     disabled = ttl().set_update_type(StateTtlConfig.UpdateType.Disabled).build()
     ops.make_operator(Scripted(disabled), stores).close()
@@ -186,6 +189,78 @@ def test_the_states_of_a_window_function_expire():
             harness.set_processing_time(time)
             harness.process_element({"key": "k", "value": 1}, 1)
         assert harness.output() == [(1, 1), (2, 2), (3, 3), (1, 1)]
+
+
+class Seldom(windows.Trigger):
+    """Fires at the third row that came within the time-to-live, in all windows that were merged."""
+
+    def __init__(self, config: StateTtlConfig | None) -> None:
+        self.recent = ListStateDescriptor("recent", Types.LONG())
+        if config is not None:
+            self.recent.enable_time_to_live(config)
+
+    def on_element(self, element, timestamp, window, ctx):
+        recent = ctx.get_partitioned_state(self.recent)
+        recent.add(element.value)
+        return windows.TriggerResult.FIRE if len(list(recent.get())) >= 3 else windows.TriggerResult.CONTINUE
+
+    def on_event_time(self, time, window, ctx):
+        return windows.TriggerResult.CONTINUE
+
+    def on_processing_time(self, time, window, ctx):
+        return windows.TriggerResult.CONTINUE
+
+    def can_merge(self):
+        return True
+
+    def on_merge(self, window, ctx):
+        ctx.merge_partitioned_state(self.recent)
+
+    def clear(self, window, ctx):
+        ctx.get_partitioned_state(self.recent).clear()
+
+
+class Values(windows.ProcessWindowFunction):
+    def process(self, key, context, elements):
+        yield [element.value for element in elements]
+
+
+@pytest.mark.parametrize("second", ["hashmap", "rocksdb", MemoryBackend])
+@pytest.mark.parametrize("first", ["hashmap", "rocksdb", MemoryBackend])
+def test_the_state_of_a_trigger_expires_and_is_merged_and_may_lose_its_time_to_live(first, second):
+    """What the windows themselves hold does not expire with it."""
+
+    def made(config, backend):
+        operation = windows.over(windows.EventTimeSessionWindows.with_gap(10)).trigger(Seldom(config))
+        element = Types.ROW_NAMED(["key", "value"], [Types.STRING(), Types.LONG()])
+        return KeyedProcessHarness(
+            operation.process(Values(), element_type=element),
+            key=lambda row: row.key,
+            key_type=Types.STRING(),
+            backend=backend,
+        )
+
+    def add(harness, now, at, value):
+        harness.set_processing_time(now)
+        harness.clear_output()
+        harness.process_element({"key": "k", "value": value}, at)
+        return harness.output()
+
+    config = ttl().build()
+    with made(config, first) as harness:
+        assert add(harness, 0, 0, 1) == []
+        assert add(harness, 50, 15, 2) == []  # a session of its own
+        assert add(harness, 120, 8, 3) == []  # merges both; the first row has expired
+        taken = harness.snapshot()
+    with made(config, second) as harness:
+        harness.restore(taken)
+        assert sorted(add(harness, 130, 9, 4)[0]) == [1, 2, 3, 4]
+    with made(config, second) as harness:
+        harness.restore(taken)
+        assert add(harness, 250, 9, 4) == []  # all of before have expired
+    with made(None, second) as harness:
+        harness.restore(taken)
+        assert sorted(add(harness, 5_000, 9, 4)[0]) == [1, 2, 3, 4]
 
 
 class Both(KeyedCoProcessFunction):
