@@ -92,7 +92,8 @@ def test_a_savepoint_tells_how_much_of_it_is_stored(slot: slots.Slot, tmp_path: 
     done = slot.client.call(protocol.SnapshotPoll(checkpoint_id=7, wait_s=60.0), protocol.SnapshotState)
     assert done.done and not done.failure
     assert done.done_bytes == sum(file.size for shard in done.shards for file in shard.files)
-    assert done.total_bytes == pytest.approx(done.done_bytes, rel=0.2)
+    # An estimate: it counts the filters that RocksDB's memtables have, which are a part of the write buffers.
+    assert done.total_bytes == pytest.approx(done.done_bytes, rel=0.3)
 
 
 def test_a_restore_tells_how_much_of_it_is_there(slot: slots.Slot, tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ operator, and a restore compares them with those that the job declares.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple, TypeAlias
+from dataclasses import dataclass
+from typing import TypeAlias
 
 from sparkstate import errors
 
@@ -15,23 +16,25 @@ Premises: TypeAlias = Mapping[str, str]
 """Of one operator: by the name of a field the value that its state was built on."""
 
 
-class Difference(NamedTuple):
-    """A premise that has changed; "none" where it was not there."""
+@dataclass(frozen=True)
+class Change:
+    """A field of an operator's premises that is no longer what its state was built on."""
 
-    name: str
+    uid: str
+    field: str
     before: str
     now: str
 
-    def message(self, uid: str, where: str) -> str:
-        """The refusal. ``where`` names the snapshot."""
+    def message(self, where: str) -> str:
+        """The refusal in words; ``where`` names the snapshot."""
         return (
-            f"{where} has state of operator {uid!r} whose {self.name} was {self.before} and is now {self.now}; with "
-            "that state its results would be wrong. Declare it as it was, or give the operator another uid and set "
-            "allowNonRestoredState: true, which drops that state"
+            f"{where} has state of operator {self.uid!r} whose {self.field} was {self.before} and is now {self.now}; "
+            "with that state its results would be wrong. Declare it as it was, or give the operator another uid and "
+            "set allowNonRestoredState: true, which drops that state"
         )
 
 
-def differences(stored: Premises, declared: Premises) -> Iterator[Difference]:
+def changes(uid: str, stored: Premises, declared: Premises) -> Iterator[Change]:
     """The premises that have changed. ``stored`` is empty where the snapshot has none, as those of older versions: then
     there is nothing to compare."""
     if not stored:
@@ -39,10 +42,10 @@ def differences(stored: Premises, declared: Premises) -> Iterator[Difference]:
     for name in [*stored, *(name for name in declared if name not in stored)]:
         before, now = stored.get(name, "none"), declared.get(name, "none")
         if before != now:
-            yield Difference(name, before, now)
+            yield Change(uid, name, before, now)
 
 
 def check(uid: str, stored: Premises, declared: Premises, where: str) -> None:
-    """Raise ``StateMigrationError`` unless both are equal. ``where`` names the snapshot."""
-    for difference in differences(stored, declared):
-        raise errors.StateMigrationError(difference.message(uid, where))
+    """Raise ``StateMigrationError`` for the first change. ``where`` names the snapshot."""
+    for change in changes(uid, stored, declared):
+        raise errors.StateMigrationError(change.message(where))
