@@ -16,6 +16,8 @@ from sparkstate import (
     KeyedProcessFunction,
     ListStateDescriptor,
     MapStateDescriptor,
+    StateTtlConfig,
+    Time,
     Types,
     ValueStateDescriptor,
     errors,
@@ -25,9 +27,11 @@ from sparkstate.compatibility.report import Outcome, Report, shortened
 from sparkstate.handles import StateMeta
 from sparkstate.keygroups import KeySpace
 from sparkstate.operators import kinds
+from sparkstate.settings import StateBackendSettings
 from sparkstate.testing.manual_clock import ManualClock
 
 SPACE = KeySpace(128, 4)
+OWN = StateBackendSettings(type="custom", class_name="support.backends.own_backends:MemoryBackend")
 STORED = (
     StateMeta(uid="count", name="n", kind="value", key_type="LONG", namespace_type="", value_type="LONG"),
     StateMeta(
@@ -59,6 +63,7 @@ class Count(KeyedProcessFunction, CheckpointedFunction):
     value_type = Types.LONG()
     list_type = Types.LONG()
     name = "n"
+    ttl_ms: int | None = None
     fails = False
 
     def __init__(self) -> None:
@@ -75,7 +80,10 @@ class Count(KeyedProcessFunction, CheckpointedFunction):
         if self.fails:
             raise RuntimeError("no database")
         self.parameter = ctx.get_job_parameter("p", "")
-        ctx.get_state(ValueStateDescriptor(self.name, self.value_type))
+        descriptor = ValueStateDescriptor(self.name, self.value_type)
+        if self.ttl_ms is not None:
+            descriptor.enable_time_to_live(StateTtlConfig.new_builder(Time.milliseconds(self.ttl_ms)).build())
+        ctx.get_state(descriptor)
 
     def snapshot_state(self, ctx: Any) -> None:
         raise AssertionError("nothing is stored in a check")
@@ -87,11 +95,16 @@ class Count(KeyedProcessFunction, CheckpointedFunction):
         self.closed = True
 
 
-def declared(function: Count, uid: str = "count", key_type: Any = None) -> declaration.DeclaredOperator:
+def declared(
+    function: Count,
+    uid: str = "count",
+    key_type: Any = None,
+    backend: StateBackendSettings = declaration.EITHER,
+) -> declaration.DeclaredOperator:
     spec = kinds.spec(
         function, uid=uid, row_columns=(), key_columns=("k",), key_type=key_type or Types.LONG()
     )
-    (found,) = declaration.of_operators([spec], SPACE, 2, {"p": "7"}, ManualClock(0))
+    (found,) = declaration.of_operators([spec], SPACE, 2, {"p": "7"}, ManualClock(0), backend)
     return found
 
 
@@ -144,11 +157,45 @@ def test_a_type_that_does_not_fit_names_state_field_and_both_types() -> None:
 def test_a_wider_type_is_migrated_as_the_backend_does_it() -> None:
     stored = (msgspec.structs.replace(STORED[0], value_type="INT"), *STORED[1:])
     on_rocksdb = compared(changed(value_type=Types.DOUBLE()), stored=stored)["count/n"]
-    on_hashmap = compared(changed(value_type=Types.DOUBLE()), stored=stored, backend="hashmap")["count/n"]
-    assert (on_rocksdb.outcome, on_hashmap.outcome) == (Outcome.ON_READ, Outcome.FULL_PASS)
+    assert on_rocksdb.outcome is Outcome.ON_READ
+    for backend in ("hashmap", "custom"):
+        found = compared(changed(value_type=Types.DOUBLE()), stored=stored, backend=backend)["count/n"]
+        assert found.outcome is Outcome.FULL_PASS, backend
     of_operator = (*STORED[:2], msgspec.structs.replace(STORED[2], value_type="INT"), STORED[3])
     parts = compared(changed(list_type=Types.DOUBLE()), stored=of_operator)["count/parts"]
     assert parts.outcome is Outcome.FULL_PASS
+
+
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb", "custom"])
+@pytest.mark.parametrize(
+    ("before", "now", "outcome", "told"),
+    [
+        ("", 5000, Outcome.FULL_PASS, "none, now TTL(processing,5000)"),
+        ("TTL(processing,5000) ", None, Outcome.FULL_PASS, "TTL(processing,5000), now none"),
+        ("TTL(processing,5000) ", 7000, Outcome.FULL_PASS, "TTL(processing,5000), now TTL(processing,7000)"),
+        ("TTL(event,5000) ", 5000, Outcome.FULL_PASS, "TTL(event,5000), now TTL(processing,5000)"),
+        ("TTL(processing,5000) ", 5000, Outcome.AS_IT_IS, None),
+    ],
+    ids=["on", "off", "longer", "by another time", "the same"],
+)
+def test_a_time_to_live_is_never_refused_and_its_change_is_told(
+    before: str, now: int | None, outcome: Outcome, told: str | None, backend: str
+) -> None:
+    stored = (msgspec.structs.replace(STORED[0], value_type=f"{before}LONG"), *STORED[1:])
+    found = compared(changed(ttl_ms=now), stored=stored, backend=backend)["count/n"]
+    assert (found.outcome, found.message) == (outcome, told and f"time-to-live: {told}")
+
+
+@pytest.mark.parametrize("before", ["TTL(processing,5000) ", "TTL(event,1) "])
+def test_a_backend_of_ones_own_that_knows_no_time_to_live_refuses_one_as_its_start_does(before: str) -> None:
+    stored = (msgspec.structs.replace(STORED[0], value_type=f"{before}LONG"), *STORED[1:])
+    operator = declared(Count(), backend=OWN)
+    found, *others = comparison.compare(stored, [operator], backend="custom", may_drop=False)
+    assert (found.state, found.outcome, found.field) == ("n", Outcome.REFUSED, "time-to-live")
+    assert str(found.message).endswith("restore into hashmap or rocksdb")
+    assert {one.outcome for one in others} == {Outcome.AS_IT_IS}
+    with pytest.raises(errors.StateError, match="which the state backend does not know"):
+        declared(changed(ttl_ms=5), backend=OWN)
 
 
 def test_another_key_refuses_state_and_timers() -> None:
