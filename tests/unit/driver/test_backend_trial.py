@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ WRONG = StateBackendSettings(type="custom", class_name=f"{OWN}:NoBackend")
 
 
 @pytest.fixture
-def tried(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str | None]]:
+def tried(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
     """The classes that the kit was run for."""
     names: list[str | None] = []
     run = trial.run
@@ -31,7 +30,7 @@ def tried(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str | None]]:
         return run(backend, *rest)
 
     monkeypatch.setattr(trial, "run", counted)
-    yield names
+    return names
 
 
 def begun(planned: StateBackendSettings, folder: Path, said: list[str]) -> BackendTrial:

@@ -397,7 +397,9 @@ OWN = "shared_cache:MemoryStateBackend"
 """A class of one's own with a name of Flink's in it."""
 
 
-@pytest.mark.parametrize("name", [OWN, OWN.replace(":", "."), "on_filesystem:Backend", "my.RocksDBStateBackend"])
+@pytest.mark.parametrize(
+    "name", [OWN, OWN.replace(":", "."), "on_filesystem:Backend", "my.RocksDBStateBackend"]
+)
 def test_a_class_of_ones_own_is_no_old_name_however_it_is_called(
     name: str, env: Env, declared: graph.Graph
 ) -> None:
@@ -412,10 +414,14 @@ def test_a_class_of_ones_own_is_no_old_name_however_it_is_called(
 @pytest.mark.parametrize("backend", [OWN, CustomStateBackend(OWN, {"a": "1"})], ids=["name", "object"])
 @pytest.mark.parametrize(
     "written",
-    ["", "type: rocksdb, predefinedOptions: FLASH_SSD_OPTIMIZED, timerService: heap", f"class: {OWN}, options: {{a: '1'}}",
-     "class: other:Backend, options: {a: '2', b: '3'}"],
+    [
+        "",
+        "type: rocksdb, predefinedOptions: FLASH_SSD_OPTIMIZED, timerService: heap",
+        f"class: {OWN}, options: {{a: '1'}}",
+        "class: other:Backend, options: {a: '2', b: '3'}",
+    ],
     ids=["nothing", "rocksdb", "the same", "another"],
-)  # fmt: skip
+)
 def test_the_class_that_code_chooses_counts_over_any_backend_of_the_manifest(
     backend: Any, written: str, env: Env, declared: graph.Graph
 ) -> None:
@@ -426,7 +432,11 @@ def test_the_class_that_code_chooses_counts_over_any_backend_of_the_manifest(
     settings, told = code.over(given.settings, declared)
     has_options = isinstance(backend, CustomStateBackend) or OWN in written
     chosen = settings.backend
-    assert (chosen.type, chosen.class_name, chosen.options) == ("custom", OWN, {"a": "1"} if has_options else {})
+    assert (chosen.type, chosen.class_name, chosen.options) == (
+        "custom",
+        OWN,
+        {"a": "1"} if has_options else {},
+    )
     assert told["stateBackend.type"] == ("custom", "code (set_state_backend)")
     assert told["stateBackend.class"] == (OWN, "code (set_state_backend)")
 

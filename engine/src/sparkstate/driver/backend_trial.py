@@ -56,6 +56,6 @@ class BackendTrial:
 
 
 def _tried(backend: StateBackendSettings) -> tuple[object, ...]:
-    """What a trial depends on. The job's code may change other settings, and the kit is not run again for them."""
+    """The settings that a trial depends on. The kit is not run again for others that the job's code changes."""
     memory = backend.fixed_memory_bytes or backend.managed_memory_bytes
     return (backend.class_name or "").replace(":", "."), backend.options, memory
