@@ -37,8 +37,8 @@ def compare(
 ) -> tuple[StateFinding, ...]:
     """A finding for every state of either side: the job's operators in their order, then operators that are gone.
 
-    ``backend`` is the job's: ``hashmap``, ``rocksdb`` or ``custom``. ``may_drop`` is the spec's
-    ``allowNonRestoredState``.
+    ``backend`` is the job's: ``hashmap``, ``rocksdb`` or ``custom``. ``may_drop`` says that state without an operator
+    may go, as the spec's ``allowNonRestoredState`` does.
     """
     before = {_key(meta): meta for meta in stored}
     found: list[StateFinding] = []
