@@ -102,6 +102,22 @@ def judge(results: Sequence[dict[str, Any]]) -> list[tuple[Target | CostTarget, 
     return judged
 
 
+def judged(results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same as plain data: what was to be reached on which load, what was measured, and whether that is enough."""
+    return [
+        {
+            "load": target.load,
+            "name": target.name,
+            "base": target.base,
+            "at_most": isinstance(target, CostTarget),
+            "to_reach": target.ratio,
+            "measured": round(ratio, 4),
+            "reached": reached,
+        }
+        for target, ratio, reached in judge([each for each in results if "rows_per_s" in each])
+    ]
+
+
 def _targets(results: Sequence[dict[str, Any]]) -> list[str]:
     judged = judge(results)
     if not judged:

@@ -151,7 +151,7 @@ def main() -> None:
 
 
 def _write(target: Path, results: list[dict[str, Any]]) -> None:
-    machine.write(target, results, sys.argv[1:])
+    machine.write(target, results, sys.argv[1:], targets=report.judged(results))
 
 
 def _options() -> argparse.Namespace:

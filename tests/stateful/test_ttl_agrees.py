@@ -1,5 +1,5 @@
-"""The random life of state that expires, against plain Python: rows, timers, clocks, savepoints, and restores on the
-other backend, in other numbers of subtasks, and under another time-to-live."""
+"""The random life of state that expires, against plain Python: rows, timers, clocks, savepoints, and restores on
+another backend, in other numbers of subtasks, and under another time-to-live."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 import hypothesis.strategies as st
 from hypothesis import settings, stateful
+from support.backends.own_backends import MemoryBackend
 from support.expiring.ttl_model import Model, Moment, Rule
 
 from sparkstate.backends import canonical
@@ -24,6 +25,7 @@ from sparkstate.state.descriptors import (
 )
 from sparkstate.testing.harness import HarnessSnapshot, KeyedProcessHarness
 
+BACKENDS = st.sampled_from(["hashmap", "rocksdb", MemoryBackend])
 KEYS = st.sampled_from(["a", "b", "c", "d"])
 WRITES = ["update", "clear", "fold", "add", "replace", "put", "remove"]
 READS = ["value", "folded", "list", "map", "get"]
@@ -94,7 +96,7 @@ class Obedient(KeyedProcessFunction):
 
 
 class Life(stateful.RuleBasedStateMachine):
-    @stateful.initialize(rule=RULES, backend=st.sampled_from(["hashmap", "rocksdb"]))
+    @stateful.initialize(rule=RULES, backend=BACKENDS)
     def begin(self, rule: Rule, backend: Any) -> None:
         self.model = Model(rule)
         self.processing, self.watermark = 0, None
@@ -164,9 +166,7 @@ class Life(stateful.RuleBasedStateMachine):
 
     # --- lives
 
-    @stateful.rule(
-        rule=st.none() | RULES, backend=st.sampled_from(["hashmap", "rocksdb"]), parallelism=st.integers(1, 3)
-    )
+    @stateful.rule(rule=st.none() | RULES, backend=BACKENDS, parallelism=st.integers(1, 3))
     def restored(self, rule: Rule | None, backend: Any, parallelism: int) -> None:
         """From a savepoint, which holds nothing that has expired."""
         rule = rule or self.model.rule

@@ -3,7 +3,8 @@
 A life: epochs that write values of the type of that time into states of every kind; snapshots in either format; starts
 of new code with another type from any of the last snapshots, in one, two or three slots, also from the other backend's
 savepoint. The model converts every value at each change. So RocksDB, which leaves values as they were written until it
-reads them, must give the same as if all had been migrated each time.
+reads them, must give the same as if all had been migrated each time. The time-to-live of all states changes with the
+types. It is so long that nothing expires, but stored values get a stamp, lose it, or get that of another time.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from support.backends import evolving, keeper
 from support.backends.life import BACKENDS, KEYS, Engine, Model, Taken, key_group
 from support.faults import in_full
 
-from sparkstate.serde.types import TypeInformation
+from sparkstate.durations import Time
+from sparkstate.state.ttl import StateTtlConfig
 from sparkstate_tools import memory
 
 pytestmark = pytest.mark.fault_on("hashmap, rocksdb, plain values")
@@ -32,6 +34,13 @@ pytestmark = pytest.mark.fault_on("hashmap, rocksdb, plain values")
 LIVES = itertools.count()
 SPACES = (None, "window", 5)
 KEPT = 3
+LONG_LIVES = [
+    None,
+    StateTtlConfig.new_builder(Time.hours(1)).build(),
+    StateTtlConfig.new_builder(Time.hours(2)).build(),
+    StateTtlConfig.new_builder(Time.hours(1)).use_event_time().build(),
+]
+LIFE = st.sampled_from(LONG_LIVES)
 
 
 @pytest.fixture(autouse=True)
@@ -68,18 +77,17 @@ class TypesEvolve(RuleBasedStateMachine):
         keys=st.sampled_from(list(KEYS)),
         value=evolving.VERSIONS,
         number=evolving.NUMBERS,
+        ttl=LIFE,
     )
-    def start(self, slots, keys, value, number):
+    def start(self, slots, keys, value, number, ttl):
         self.keys = KEYS[keys]
         self.world = World(value, number, {})
         for engine in self.engines.values():
             engine.keys = keys
-            self.begin(engine, value.type(), number.type(), slots, None)
+            self.begin(engine, (value.type(), number.type(), ttl), slots, None)
 
-    def begin(
-        self, engine: Engine, kind: TypeInformation, number: TypeInformation, slots: int, taken: Taken | None
-    ) -> None:
-        engine.make_function = lambda: keeper.Keeper(kind, number)
+    def begin(self, engine: Engine, code: tuple[Any, ...], slots: int, taken: Taken | None) -> None:
+        engine.make_function = lambda: keeper.Keeper(*code)
         engine.start(slots, taken)
 
     @rule(data=st.data())
@@ -111,8 +119,10 @@ class TypesEvolve(RuleBasedStateMachine):
         self.taken = [*self.taken, (taken, in_canonical, copy.deepcopy(self.world))][-KEPT:]
 
     @precondition(lambda self: self.taken)
-    @rule(data=st.data(), slots=st.integers(1, 3), swapped=st.booleans(), age=st.integers(0, KEPT - 1))
-    def upgrade(self, data, slots, swapped, age):
+    @rule(
+        data=st.data(), slots=st.integers(1, 3), swapped=st.booleans(), age=st.integers(0, KEPT - 1), ttl=LIFE
+    )
+    def upgrade(self, data, slots, swapped, age, ttl):
         """Other code takes a snapshot up, not always the newest; the other backend's if it is a canonical one."""
         taken, in_canonical, world = self.taken[max(0, len(self.taken) - 1 - age)]
         value, kind, convert = world.value.step(data.draw)
@@ -120,7 +130,7 @@ class TypesEvolve(RuleBasedStateMachine):
         backends = list(self.engines)
         sources = backends[::-1] if swapped and in_canonical else backends
         for backend, source in zip(backends, sources, strict=True):
-            self.begin(self.engines[backend], kind, number_kind, slots, taken[source])
+            self.begin(self.engines[backend], (kind, number_kind, ttl), slots, taken[source])
         state = {}
         for (name, *place), held in copy.deepcopy(world.state).items():
             change = convert_number if name == "number" else convert

@@ -17,6 +17,8 @@ def fold(spec: Mapping[str, Any], origin: str) -> dict[str, GivenValue]:
     have been asked before."""
     plain = {name: value for name, value in spec.items() if name != "configuration"}
     given = {path: GivenValue(value, origin) for path, value in leaves(plain)}
+    if fields.BACKEND_CLASS in given:  # a class alone says the type too
+        given.setdefault(fields.BACKEND_TYPE, GivenValue("custom", origin))
     keys = of_keys(spec.get("configuration") or {}, origin)
     if fields.BACKEND_CLASS in given:  # a class alone says the type too
         given.setdefault(fields.BACKEND_TYPE, GivenValue("custom", origin))

@@ -14,6 +14,7 @@ from sparkstate.state.descriptors import (
     ValueStateDescriptor,
 )
 from sparkstate.state.folding import AggregateFunction
+from sparkstate.state.ttl import StateTtlConfig
 
 STATES = ("value", "list", "map", "last", "folded", "number")
 HOLDS_MANY = ("list", "map")
@@ -40,21 +41,34 @@ class Latest(AggregateFunction):
 class Keeper(KeyedProcessFunction):
     """An element is (key, namespace, state, method, arguments)."""
 
-    def __init__(self, value_type: TypeInformation, number_type: TypeInformation) -> None:
+    def __init__(
+        self,
+        value_type: TypeInformation,
+        number_type: TypeInformation,
+        ttl: StateTtlConfig | None = None,
+    ) -> None:
         self.value_type = value_type
         self.number_type = number_type
+        self.ttl = ttl
 
     def open(self, ctx):
         kind = self.value_type
         folded = Types.ROW_NAMED(["count", "value"], [Types.LONG(), kind])
         self.states = {
-            "value": ctx.get_state(ValueStateDescriptor("value", kind)),
-            "list": ctx.get_list_state(ListStateDescriptor("list", kind)),
-            "map": ctx.get_map_state(MapStateDescriptor("map", Types.STRING(), kind)),
-            "last": ctx.get_reducing_state(ReducingStateDescriptor("last", latest, kind)),
-            "folded": ctx.get_aggregating_state(AggregatingStateDescriptor("folded", Latest(), folded)),
-            "number": ctx.get_state(ValueStateDescriptor("number", self.number_type)),
+            "value": ctx.get_state(self.living(ValueStateDescriptor("value", kind))),
+            "list": ctx.get_list_state(self.living(ListStateDescriptor("list", kind))),
+            "map": ctx.get_map_state(self.living(MapStateDescriptor("map", Types.STRING(), kind))),
+            "last": ctx.get_reducing_state(self.living(ReducingStateDescriptor("last", latest, kind))),
+            "folded": ctx.get_aggregating_state(
+                self.living(AggregatingStateDescriptor("folded", Latest(), folded))
+            ),
+            "number": ctx.get_state(self.living(ValueStateDescriptor("number", self.number_type))),
         }
+
+    def living(self, descriptor: Any) -> Any:
+        if self.ttl is not None:
+            descriptor.enable_time_to_live(self.ttl)
+        return descriptor
 
     def process_element(self, value, ctx):
         _, namespace, name, method, arguments = value

@@ -173,7 +173,7 @@ class Slot:
             key_columns=("k",),
             key_type=KEY_TYPES[engine.keys],
         )
-        self.operator = KeyedOperator(spec, self.stores, KEY_SPACE, ManualClock(), number, slots)
+        self.operator = KeyedOperator(spec, self.stores, KEY_SPACE, ManualClock(engine.now), number, slots)
         self.operator.open()
 
     def _restore(self, engine: Engine, number: int, slots: int, taken: Taken) -> None:
@@ -204,6 +204,8 @@ class Engine:
         self.folder = folder
         self.store = LocalStore(str(folder / "storage"))
         self.uploader = Uploader(self.store, threads=2, inline_threshold_bytes=40)
+        self.now = 0
+        """The wall clock of the slots that are started from now on, in ms."""
         self.count = self.checkpoint_id = self.base = 0
         self.uploaded = 0
         self.slots: list[Slot] = []
@@ -233,13 +235,19 @@ class Engine:
         return next(slot for slot in self.slots if shard in slot.stores)
 
     def epoch(
-        self, number: int, elements: list[Any], before: int, watermark: int, committed: bool
+        self,
+        number: int,
+        elements: list[Any],
+        before: int,
+        watermark: int,
+        committed: bool,
+        now: int = 0,
     ) -> list[Any]:
         outputs: list[Any] = []
         for slot in self.slots:
             operator = slot.operator
             mine = [element for element in elements if self.slot_of(element[0]) is slot]
-            overlay = operator.begin(number, before, 0)
+            overlay = operator.begin(number, before, now)
             keys = [element[0] for element in mine]
             half = len(mine) // 2
             for part in (slice(0, half), slice(half, None)):

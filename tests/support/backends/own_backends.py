@@ -27,6 +27,7 @@ from sparkstate.backend_api import (
     TableSpec,
     Timer,
 )
+from sparkstate.backends.hashmap.store import HashMapStoreFactory
 
 
 class MemoryView(RowsView):
@@ -212,9 +213,9 @@ class _ForgetsNamespaces(RowStore):
         CanonicalFile(next(iter(files.values()))).rows()
         super().restore(files, fmt)
         for table in self._tables.values():
-            for key, value in list(self.rows.scan(table.keys.first, table.keys.end)):
-                row = table.keys.canonical(key, value)
-                plain = table.keys.of_canonical(row._replace(namespace=b"\x00"))
+            for key, value in list(self.rows.scan(table.row_keys.first, table.row_keys.end)):
+                row = table.row_keys.canonical(key, value)
+                plain = table.row_keys.of_canonical(row._replace(namespace=b"\x00"))
                 self.rows.write({key: None})
                 self.rows.write({plain: value})
 
@@ -266,7 +267,7 @@ class _Consuming(RowStore):
 
     def _take(self, table: Any, until: int) -> Iterator[Timer]:
         for each in list(table.read(until)):
-            self.rows.write({table.keys.timer(each): None})
+            self.rows.write({table.row_keys.timer(each): None})
             yield each
 
 
@@ -310,6 +311,26 @@ class MeasuringBackend(MemoryBackend):
 
 class NoBackend:
     """Does not derive from the base."""
+
+
+class _PlainStore:
+    """One of HashMap's, without the part of the contract that is about values that expire."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("adopt", "expire"):
+            raise AttributeError(name)
+        return getattr(self._store, name)
+
+
+class PlainBackend(BackendFactory):
+    """Keeps no time-to-live."""
+
+    def create(self, shard: int, key_groups: KeyGroupRange, directory: Path) -> ShardStore:
+        store: Any = _PlainStore(HashMapStoreFactory().create(shard, key_groups, directory))
+        return store  # type: ignore[no-any-return]
 
 
 class UnfinishedBackend(BackendFactory):

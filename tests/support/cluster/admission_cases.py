@@ -95,6 +95,7 @@ SAMPLES: Mapping[str, tuple[str, Any]] = {
 OWN_SAMPLES: Mapping[str, tuple[str, Any]] = {
     "stateBackend.type": ("rocksdb", "rocksdb"),
     "checkpointing.storageType": ("filesystem", "filesystem"),
+    "checkpointing.inlineThreshold": ("20kb", "20Ki"),
     "stateBackend.predefinedOptions": ("DEFAULT", "DEFAULT"),
     "stateBackend.timerService": ("heap", "heap"),
     "stateBackend.storagePaths": ("/a", ["/a"]),

@@ -175,14 +175,8 @@ ROWS: tuple[tuple[str, str, Spec, Spec], ...] = (
         {"stateBackend": {"type": "rocksdb", "class": "shop.backends.Backend"}},
     ),
     (
-        "spec.stateBackend.class",
-        "should match",
-        {"stateBackend": {"class": "shop:Backend"}},
-        {"stateBackend": {"class": "Backend"}},
-    ),
-    (
         "spec.stateBackend.timerService",
-        "timers are where your backend keeps them",
+        "with type custom, timers are where your backend keeps them",
         {"stateBackend": {"class": "shop:Backend"}},
         {"stateBackend": {"class": "shop:Backend", "timerService": "heap"}},
     ),
@@ -194,7 +188,7 @@ ROWS: tuple[tuple[str, str, Spec, Spec], ...] = (
     ),
     (
         "spec.configuration",
-        "contradict one another",
+        "spec.stateBackend.class and Flink's key",
         {"stateBackend": {"class": "shop:Backend"}},
         {"stateBackend": {"class": "shop:Backend"}, "configuration": {"state.backend.type": "rocksdb"}},
     ),

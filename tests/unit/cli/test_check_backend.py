@@ -10,7 +10,7 @@ import pytest
 from sparkstate import conformance
 from sparkstate.cli import main
 
-EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "04-own-backend"
+EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "05-own-backend"
 
 
 def test_the_class_of_a_manifest_is_found_beside_its_python_file(capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,7 +17,6 @@ from sparkstate import (
     ListStateDescriptor,
     MapStateDescriptor,
     StateTtlConfig,
-    Time,
     Types,
     ValueStateDescriptor,
     errors,
@@ -31,7 +30,7 @@ from sparkstate.settings import StateBackendSettings
 from sparkstate.testing.manual_clock import ManualClock
 
 SPACE = KeySpace(128, 4)
-OWN = StateBackendSettings(type="custom", class_name="support.backends.own_backends:MemoryBackend")
+OWN = StateBackendSettings(type="custom", class_name="support.backends.own_backends:PlainBackend")
 STORED = (
     StateMeta(uid="count", name="n", kind="value", key_type="LONG", namespace_type="", value_type="LONG"),
     StateMeta(
@@ -63,8 +62,8 @@ class Count(KeyedProcessFunction, CheckpointedFunction):
     value_type = Types.LONG()
     list_type = Types.LONG()
     name = "n"
-    ttl_ms: int | None = None
     fails = False
+    ttl: StateTtlConfig | None = None
 
     def __init__(self) -> None:
         self.closed = False
@@ -81,8 +80,8 @@ class Count(KeyedProcessFunction, CheckpointedFunction):
             raise RuntimeError("no database")
         self.parameter = ctx.get_job_parameter("p", "")
         descriptor = ValueStateDescriptor(self.name, self.value_type)
-        if self.ttl_ms is not None:
-            descriptor.enable_time_to_live(StateTtlConfig.new_builder(Time.milliseconds(self.ttl_ms)).build())
+        if self.ttl is not None:
+            descriptor.enable_time_to_live(self.ttl)
         ctx.get_state(descriptor)
 
     def snapshot_state(self, ctx: Any) -> None:
@@ -157,33 +156,48 @@ def test_a_type_that_does_not_fit_names_state_field_and_both_types() -> None:
 def test_a_wider_type_is_migrated_as_the_backend_does_it() -> None:
     stored = (msgspec.structs.replace(STORED[0], value_type="INT"), *STORED[1:])
     on_rocksdb = compared(changed(value_type=Types.DOUBLE()), stored=stored)["count/n"]
-    assert on_rocksdb.outcome is Outcome.ON_READ
-    for backend in ("hashmap", "custom"):
-        found = compared(changed(value_type=Types.DOUBLE()), stored=stored, backend=backend)["count/n"]
-        assert found.outcome is Outcome.FULL_PASS, backend
+    on_hashmap = compared(changed(value_type=Types.DOUBLE()), stored=stored, backend="hashmap")["count/n"]
+    assert (on_rocksdb.outcome, on_hashmap.outcome) == (Outcome.ON_READ, Outcome.FULL_PASS)
+    on_own = compared(changed(value_type=Types.DOUBLE()), stored=stored, backend="custom")["count/n"]
+    assert on_own.outcome is Outcome.FULL_PASS
     of_operator = (*STORED[:2], msgspec.structs.replace(STORED[2], value_type="INT"), STORED[3])
     parts = compared(changed(list_type=Types.DOUBLE()), stored=of_operator)["count/parts"]
     assert parts.outcome is Outcome.FULL_PASS
 
 
-@pytest.mark.parametrize("backend", ["hashmap", "rocksdb", "custom"])
 @pytest.mark.parametrize(
     ("before", "now", "outcome", "told"),
     [
-        ("", 5000, Outcome.FULL_PASS, "none, now TTL(processing,5000)"),
-        ("TTL(processing,5000) ", None, Outcome.FULL_PASS, "TTL(processing,5000), now none"),
-        ("TTL(processing,5000) ", 7000, Outcome.FULL_PASS, "TTL(processing,5000), now TTL(processing,7000)"),
-        ("TTL(event,5000) ", 5000, Outcome.FULL_PASS, "TTL(event,5000), now TTL(processing,5000)"),
-        ("TTL(processing,5000) ", 5000, Outcome.AS_IT_IS, None),
+        (None, "1 hour", Outcome.FULL_PASS, "the time-to-live was none and is now 1 h of processing time"),
+        ("1 hour", None, Outcome.FULL_PASS, "the time-to-live was 1 h of processing time and is now none"),
+        (
+            "1 hour",
+            "2 hours",
+            Outcome.FULL_PASS,
+            "the time-to-live was 1 h of processing time and is now 2 h of processing time",
+        ),
+        (
+            "2 hours",
+            "1 hour",
+            Outcome.AS_IT_IS,
+            "the time-to-live was 2 h of processing time and is now 1 h of processing time",
+        ),
+        ("1 hour", "1 hour", Outcome.AS_IT_IS, None),
     ],
-    ids=["on", "off", "longer", "by another time", "the same"],
+    ids=["on", "off", "longer", "shorter", "same"],
 )
-def test_a_time_to_live_is_never_refused_and_its_change_is_told(
-    before: str, now: int | None, outcome: Outcome, told: str | None, backend: str
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb", "custom"])
+def test_a_changed_time_to_live_is_told_beside_a_changed_type(
+    backend: str, before: str | None, now: str | None, outcome: Outcome, told: str | None
 ) -> None:
-    stored = (msgspec.structs.replace(STORED[0], value_type=f"{before}LONG"), *STORED[1:])
-    found = compared(changed(ttl_ms=now), stored=stored, backend=backend)["count/n"]
-    assert (found.outcome, found.message) == (outcome, told and f"time-to-live: {told}")
+    hours = {"1 hour": "TTL(processing,3600000) ", "2 hours": "TTL(processing,7200000) ", None: ""}
+    for stored_type, more in (("LONG", None), ("INT", "the value: INT becomes LONG")):
+        stored = (msgspec.structs.replace(STORED[0], value_type=hours[before] + stored_type), *STORED[1:])
+        ttl = None if now is None else StateTtlConfig.new_builder(now).build()
+        found = compared(changed(ttl=ttl), stored=stored, backend=backend)["count/n"]
+        assert (found.outcome, found.message) == (outcome, "; ".join(filter(None, (more, told))) or None)
+    refused = compared(changed(ttl=ttl, value_type=Types.STRING()), stored=stored, backend=backend)["count/n"]
+    assert (refused.outcome, refused.stored) == (Outcome.REFUSED, "INT")
 
 
 @pytest.mark.parametrize("before", ["TTL(processing,5000) ", "TTL(event,1) "])
@@ -192,10 +206,10 @@ def test_a_backend_of_ones_own_that_knows_no_time_to_live_refuses_one_as_its_sta
     operator = declared(Count(), backend=OWN)
     found, *others = comparison.compare(stored, [operator], backend="custom", may_drop=False)
     assert (found.state, found.outcome, found.field) == ("n", Outcome.REFUSED, "time-to-live")
-    assert str(found.message).endswith("restore into hashmap or rocksdb")
+    assert str(found.message).endswith("whose stores derive from RowStore")
     assert {one.outcome for one in others} == {Outcome.AS_IT_IS}
     with pytest.raises(errors.StateError, match="which the state backend does not know"):
-        declared(changed(ttl_ms=5), backend=OWN)
+        declared(changed(ttl=StateTtlConfig.new_builder("5 s").build()), backend=OWN)
 
 
 def test_another_key_refuses_state_and_timers() -> None:

@@ -12,7 +12,7 @@ from support.examples import example
 from sparkstate.backend_api import BackendContext
 from sparkstate.testing import BackendConformance
 
-sqlite_backend = example.load(example.EXAMPLES / "04-own-backend" / "sqlite_backend.py")
+sqlite_backend = example.load(example.EXAMPLES / "05-own-backend" / "sqlite_backend.py")
 
 
 class TestSQLiteBackend(BackendConformance):

@@ -68,8 +68,6 @@ def test_a_wiped_status_is_rebuilt_from_what_is_there() -> None:
         pytest.param(ended(1, "UserCodeError"), "Failed", None, id="the user's code"),
         pytest.param(ended(1, "JobFailed"), "Failed", None, id="the engine gave up"),
         pytest.param(ended(2, "SpecInvalid"), "Failed", None, id="spec invalid"),
-        pytest.param(ended(2, "BackendRefused"), "Failed", None, id="own backend refused"),
-        pytest.param(ended(1, "BackendUnavailable"), "Failing", 2, id="own backend away"),
         pytest.param(ended(3, "RestoreBlocked"), "RestoreBlocked", None, id="restore blocked"),
         pytest.param(ended(5, "StorageUnavailable"), "Failing", 2, id="storage away"),
         pytest.param(ended(5, "CorruptData"), "Failed", None, id="storage damaged"),
@@ -80,20 +78,6 @@ def test_what_a_drivers_end_means(end: observed.Termination, phase: str, next_at
     status = look(observed.ObservedState(job(running_status()), NOW, drivers=(gone,))).status
     assert status["phase"] == phase
     assert (status.get("intent") or {}).get("attempt") == next_attempt
-
-
-def test_the_kits_failure_is_in_the_conditions_of_a_job_on_its_own_backend() -> None:
-    why = (
-        "the state backend 'm:C' (spec.stateBackend.class): it fails the conformance kit at commit_is_atomic"
-    )
-    end = ended(2, "BackendRefused", message=why)
-    gone = pod(phase="Failed", ready=False, ended=end)
-    status = look(observed.ObservedState(job(running_status()), NOW, drivers=(gone,))).status
-    assert (status["lastFailure"]["reason"], status["lastFailure"]["exitCode"]) == ("BackendRefused", 2)
-    found = {one["type"]: (one["status"], one["reason"], one["message"]) for one in status["conditions"]}
-    assert found["Ready"] == ("False", "Failed", why)
-    for condition in ("Degraded", "Stalled"):
-        assert found[condition] == ("True", "BackendRefused", why)
 
 
 def test_a_pod_that_ended_without_the_kubelets_word_is_followed_only_after_the_fence() -> None:

@@ -94,6 +94,29 @@ def test_of_several_things_that_a_savepoint_waits_for_the_first_is_told(
     assert (found.status["phase"], found.status["reason"]) == ("Pending", reason)
 
 
+# -- one that is being taken -------------------------------------------------------------------------------------------
+
+
+def taken_so_far(done: int, message: str | None, trigger: str = "t-1") -> str | None:
+    status = {"phase": "InProgress", "triggerId": "t-1", "jobUid": "uid-1", "message": message}
+    work = {"kind": "savepoint", "name": trigger, "done_bytes": done << 20, "total_bytes": 1200 << 20}
+    report = observed.Report(
+        {"phase": "RUNNING", "progress": [{**work, "left_ms": 26_600}]}, {"status": "IN_PROGRESS"}
+    )
+    found = one(status={"triggeredTime": "2026-01-01T11:59:59Z", **status}, finalizers=(labels.FINALIZER,))
+    seen = observed.ObservedSnapshot(found, NOW, job(running_status()), pod(), report)
+    return snapshot.decide(seen, revision(), Config()).status.get("message")
+
+
+def test_a_savepoint_that_is_taken_tells_how_far_it_is_in_steps_of_ten_percent() -> None:
+    first = taken_so_far(130, None)
+    assert first == "10 %: 130Mi of 1200Mi, 27s left"
+    assert taken_so_far(239, first) == first, "each change is a write"
+    assert taken_so_far(240, first) == "20 %: 240Mi of 1200Mi, 27s left"
+    assert taken_so_far(1200, first) == "100 %: 1200Mi of 1200Mi, 27s left"
+    assert taken_so_far(130, "old", trigger="another") is None
+
+
 # -- one that was not complete in time ---------------------------------------------------------------------------------
 
 URI = "s3://bucket/state/savepoints/savepoint-1"

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.backends.own_backends import MemoryBackend
 from support.operators import driven as ops
 from support.operators.spilling import Side
 
@@ -26,6 +27,7 @@ from sparkstate.state.descriptors import (
     ReducingStateDescriptor,
     ValueStateDescriptor,
 )
+from sparkstate.state.ttl import StateTtlConfig
 from sparkstate.testing import KeyedBroadcastHarness
 
 RULES = MapStateDescriptor("rules", Types.STRING(), Types.STRING())
@@ -201,6 +203,69 @@ def test_each_subtask_visits_its_own_keys_also_after_a_change_of_their_number_an
         harness.process_broadcast_element(rule)
         assert sorted(harness.output()) == [(key, 100 + number) for number, key in enumerate("abcdefgh")]
         assert harness.state("sum", "h") == 207
+
+
+class Expiring(KeyedBroadcastProcessFunction):
+    """A rule yields the keys that it visits, and reads nothing."""
+
+    def __init__(self, config: StateTtlConfig) -> None:
+        self.config = config
+
+    def open(self, ctx: Any) -> None:
+        def living(kind: Any, *types: Any) -> Any:
+            descriptor = kind(*types)
+            descriptor.enable_time_to_live(self.config)
+            return descriptor
+
+        long = Types.LONG()
+        self.descriptors = {
+            "value": living(ValueStateDescriptor, "value", long),
+            "list": living(ListStateDescriptor, "list", long),
+            "map": living(MapStateDescriptor, "map", long, long),
+        }
+        self.states = {
+            "value": ctx.get_state(self.descriptors["value"]),
+            "list": ctx.get_list_state(self.descriptors["list"]),
+            "map": ctx.get_map_state(self.descriptors["map"]),
+        }
+
+    def process_element(self, row: Any, ctx: Any) -> None:
+        for name, state in self.states.items():
+            put(state, name, row.amount)
+
+    def process_broadcast_element(self, rule: Any, ctx: Any) -> Iterator[Any]:
+        seen: list[Any] = []
+        ctx.apply_to_keyed_state(self.descriptors[rule.name], lambda key, state: seen.append(key))
+        yield from seen
+
+
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb", MemoryBackend])
+@pytest.mark.parametrize("name", ["value", "list", "map"])
+def test_a_key_whose_state_has_expired_is_not_visited_though_it_is_still_stored(
+    backend: Any, name: str
+) -> None:
+    config = StateTtlConfig.new_builder(100).disable_cleanup_in_background()
+    config.update_ttl_on_read_and_write()
+    for shows_expired in (False, True):
+        if shows_expired:
+            config.return_expired_if_not_cleaned_up()
+        with KeyedBroadcastHarness(
+            Expiring(config.build()),
+            RULES,
+            key=lambda row: row.key,
+            key_type=Types.STRING(),
+            backend=backend,
+        ) as harness:
+            harness.process_element({"key": "old", "amount": 1})
+            for time in (60, 99):
+                harness.set_processing_time(time)
+                harness.process_element({"key": "new", "amount": 1})
+                harness.process_broadcast_element({"name": name})  # no access: it keeps nothing alive
+                assert sorted(harness.output()) == ["new", "old"]
+                harness.clear_output()
+            harness.set_processing_time(100)
+            harness.process_broadcast_element({"name": name})
+            assert sorted(harness.output()) == (["new", "old"] if shows_expired else ["new"])
 
 
 class Wrong(Applying):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from support.backends.own_backends import MemoryBackend
 from support.expiring.scripted import Driven, Scripted, done, ttl
 
 from sparkstate import TimeDomain, Types
 from sparkstate.testing import KeyedProcessHarness
 
-BACKENDS = pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+BACKENDS = pytest.mark.parametrize("backend", ["hashmap", "rocksdb", MemoryBackend])
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from sparkstate import errors
 from sparkstate.backends.rocksdb import schemas
 from sparkstate.backends.rocksdb.schemas import SchemaCodec, Schemas
 from sparkstate.serde import type_changes
+from sparkstate.serde.expiring import NO_STAMP, ExpiringType, TimeToLive
 from sparkstate.serde.types import Types
 
 INT, BIG = Types.INT(), Types.BIG_INT()
@@ -26,6 +27,27 @@ def test_a_row_of_an_earlier_id_is_migrated_and_one_of_the_newest_only_loses_its
     assert written[0] == 1
     assert codec.plain(written) == BIG.encode(10**30)
     assert codec.plain(b"") == codec.stamped(b"") == b"", "null"
+
+
+def test_the_id_of_a_value_that_expires_comes_after_its_stamp_which_stays():
+    before, now = ExpiringType(INT, TimeToLive(5)), ExpiringType(BIG, TimeToLive(9))
+    codec = SchemaCodec(changed(INT, BIG))
+    for stamp in (NO_STAMP, -1, 0, 2**63 - 1):
+        old, new = before.encode((stamp, 7)), now.encode((stamp, 10**30))
+        assert codec.plain(old) == now.encode((stamp, 7))
+        written = codec.stamped(new)
+        assert (written[:9], written[9]) == (new[:9], 1)
+        assert codec.plain(written) == new
+        empty = now.encode((stamp, None))
+        assert codec.plain(empty) == codec.stamped(empty) == empty, "null"
+
+
+def test_a_type_with_a_time_to_live_is_kept_without_it():
+    """The time-to-live changes between the steps, and rows of a step may have had several."""
+    found = Schemas(uid="op", name="total").changed(
+        ExpiringType(INT, TimeToLive(5)), type_changes.resolve(INT, BIG).plan
+    )
+    assert found == changed(INT, BIG)
 
 
 @pytest.mark.parametrize("number", [2, 127, 128, 255])

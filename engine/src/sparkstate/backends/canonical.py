@@ -100,7 +100,8 @@ def check_same_table(stored: TableSpec, declared: TableSpec) -> Verdict:
     if expiring.ttl_of(stored.value_type) != expiring.ttl_of(declared.value_type):
         # A store that can change it has done so before.
         raise errors.StateMigrationError(
-            f"{verdict.message}; this backend does not change a time-to-live: restore into hashmap or rocksdb"
+            f"{verdict.message}; this backend does not change a time-to-live; restore into hashmap, rocksdb, "
+            "or a backend whose stores derive from RowStore"
         )
     return verdict
 

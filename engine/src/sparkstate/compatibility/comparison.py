@@ -27,7 +27,10 @@ _OUTCOMES: Final[Mapping[VerdictKind, Outcome]] = {
     VerdictKind.FULL_PASS: Outcome.FULL_PASS,
     VerdictKind.REFUSED: Outcome.REFUSED,
 }
-_OTHER_BACKEND: Final = "this backend does not change a time-to-live: restore into hashmap or rocksdb"
+_OTHER_BACKEND: Final = (
+    "this backend does not change a time-to-live; restore into hashmap, rocksdb, or a backend whose stores derive from "
+    "RowStore"
+)
 StateKey = tuple[str, str, bool]
 """Uid, name, and whether it is keyed: keyed state and operator state have names of their own."""
 

@@ -1,4 +1,5 @@
-"""Differences between a job and a snapshot that are about no single state: key space, slots, backend, sources. Pure."""
+"""Differences between a job and a snapshot that are about no single state: key space, slots, backend, sources,
+premises. Pure."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ import enum
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+from sparkstate import durations
 from sparkstate.serde import expiring, type_changes, types
 from sparkstate.serde.migration import Plan
 from sparkstate.serde.typeinfo import TypeInformation
@@ -135,8 +136,9 @@ def compare(stored: Declaration, declared: Declaration, *, reads_all: bool = Fal
     """The verdict on state that was stored as ``stored`` and is declared as ``declared``.
 
     A changed time-to-live is not refused: a store adopts it before the types are compared there
-    (``backends.expiring``). ``reads_all``: the restore reads every value anyway (HashMap, and operator state on any
-    backend), so a migration is a full pass there; otherwise (RocksDB) values are migrated when they are read.
+    (``backends.expiring``). ``reads_all``: the restore reads every value anyway (HashMap, backends of one's own, and
+    operator state on any backend), so a migration is a full pass there; otherwise (RocksDB) values are migrated when
+    they are read.
     """
     for part in ("kind", "key_type", "user_key_type", "namespace_type"):
         before, now = getattr(stored, part), getattr(declared, part)
@@ -158,14 +160,16 @@ def compare(stored: Declaration, declared: Declaration, *, reads_all: bool = Fal
     lives = expiring.ttl_of(before), expiring.ttl_of(now)
     changes = resolved.changes
     if lives[0] != lives[1]:
-        changes = (*changes, f"time-to-live: {_life(lives[0])}, now {_life(lives[1])}")
+        changes = (*changes, f"the time-to-live was {_life(lives[0])} and is now {_life(lives[1])}")
         if expiring.rewrites(*lives):
             kind = VerdictKind.FULL_PASS
     return Verdict(kind, declared.uid, declared.name, changes=changes, plan=resolved.plan, **shown)
 
 
 def _life(ttl: expiring.TimeToLive | None) -> str:
-    return ttl.describe().strip() if ttl is not None else "none"
+    if ttl is None:
+        return "none"
+    return f"{durations.text(ttl.length_ms)} of {'event' if ttl.in_event_time else 'processing'} time"
 
 
 def _refused(declared: Declaration, part: str, path: str, before: str, now: str, remedy: str) -> Verdict:

@@ -90,11 +90,26 @@ def long_work(document: Mapping[str, Any]) -> str:
     return "; ".join(_work(one) for one in (document.get("progress") or ())[:3])
 
 
+def of_savepoint(document: Mapping[str, Any], trigger: str, before: str | None) -> str | None:
+    """How far a JobStatus says that a savepoint is, such as ``10 %: 120Mi of 1200Mi, 27s left``; None where it does
+    not say. It is ``before`` until the next ten percent: each change is a write to the API server."""
+    for one in document.get("progress") or ():
+        if (one.get("kind"), one.get("name")) == ("savepoint", trigger):
+            share = 10 * int(one.get("done_bytes") or 0) // max(int(one.get("total_bytes") or 0), 1)
+            head = f"{min(share, 10) * 10} %: "
+            return before if before is not None and before.startswith(head) else f"{head}{_amounts(one)}"
+    return None
+
+
 def _work(one: Mapping[str, Any]) -> str:
     name = f" {str(one.get('name'))[:100]}" if one.get("name") else ""
+    return f"{str(one.get('kind'))[:20]}{name} {_amounts(one)}"
+
+
+def _amounts(one: Mapping[str, Any]) -> str:
     done, total, left = one.get("done_bytes") or 0, one.get("total_bytes") or 0, one.get("left_ms")
     rest = "" if left is None else f", {units.format_duration(max(1, round(left / 1000)) * 1000)} left"
-    return f"{str(one.get('kind'))[:20]}{name} {size(done)} of {size(total)}{rest}"
+    return f"{size(done)} of {size(total)}{rest}"
 
 
 def bump(total: int, seen: int, now: int) -> int:

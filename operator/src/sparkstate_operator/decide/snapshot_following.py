@@ -110,8 +110,13 @@ def _ask(draft: SnapshotDraft) -> None:
 
 def _note_taken(draft: SnapshotDraft) -> None:
     draft.happened(snapshot_life.TAKEN)
-    pod = draft.seen.pod
-    draft.fill(reason=None, message=None, attempt=pod.attempt if pod else None)
+    pod, report = draft.seen.pod, draft.seen.report
+    told = progress.of_savepoint(
+        report.document if report is not None else {},
+        str(draft.status["triggerId"]),
+        draft.status.get("message"),
+    )
+    draft.fill(reason=None, message=told, attempt=pod.attempt if pod else None)
     draft.wait_s = POLL_S
 
 

@@ -90,6 +90,7 @@ SNAPSHOTS = Resource(
         Column("Completed", "date", ".status.completedTime", "Age of the completed savepoint"),
         Column("Policy", "string", ".spec.deletionPolicy", "The fate of the data on deletion", 1),
         Column("URI", "string", ".status.uri", "Folder of the savepoint", 1),
+        Column("Message", "string", ".status.message", "How far it is, or why it waits or failed", 1),
         AGE,
     ),
 )

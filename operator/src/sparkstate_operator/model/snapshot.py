@@ -112,7 +112,9 @@ class StateSnapshotStatus(Model):
     duration: str | None = status_field("How long it took.")
     deletion_started_time: datetime | None = status_field("When its deletion began.", strict=False)
     reason: str | None = status_field("One stable word that says why it failed or waits.")
-    message: str | None = status_field("The same in a sentence for people.", max_length=32768)
+    message: str | None = status_field(
+        "The same in a sentence for people; while the savepoint is taken, how far it is.", max_length=32768
+    )
     conditions: tuple[Condition, ...] | None = status_field(
         "Ready, and Reconciling and Stalled for kstatus.", strict=False
     )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import abc
 import itertools
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from sparkstate import errors
 from sparkstate.backends import canonical
@@ -25,14 +26,15 @@ from sparkstate.backends.custom import row_tables
 from sparkstate.backends.custom.factory import BackendFactory
 from sparkstate.backends.custom.ordered_rows import OrderedRows, RowsView
 from sparkstate.backends.custom.row_keys import RowKeys
+from sparkstate.backends.custom.row_sweep import RowSweep
+from sparkstate.backends.expiring import SweepPace
 from sparkstate.keygroups import KeyGroupRange
-from sparkstate.serde import composite
-from sparkstate.serde.evolution import Verdict
+from sparkstate.serde import composite, expiring
 from sparkstate.serde.migration import Migration
 
 _MOST_TABLES: Final = 2**16 - 1
 _BATCH_ROWS: Final = 5_000
-"""Rows that a restore writes at a time."""
+"""Rows that a restore or a migration writes at a time."""
 _FEW_ROWS: Final = 10_000
 """So many rows are counted anew at each question after a write. More are counted when half as many were written, so
 that the counting costs each write about the same, however large the state is."""
@@ -46,6 +48,7 @@ class RowStore:
         self.key_groups = key_groups
         self.rows = rows
         self._tables: dict[tuple[str, str], Any] = {}
+        self._sweeps: dict[tuple[str, str], RowSweep] = {}
         self._positions = row_tables.Positions()
         self._stats = ShardStats(0, 0, estimated=True)
         self._written_since = 0
@@ -64,19 +67,25 @@ class RowStore:
         elif found.spec is not spec:
             verdict = canonical.check_same_table(found.spec, spec)
             if verdict.before != verdict.now:
-                self._migrate(found, verdict)
-                found = row_tables.make_table(spec, found.row_keys.number, self.rows, self._positions)
-                self._tables[spec.uid, spec.name] = found
+                plans = () if verdict.plan is None else (verdict.plan,)
+                found = self._retyped(found, spec, Migration(found.spec.value_type, plans))
             found.spec = spec  # so that the next look is by identity
         return found
 
-    def _migrate(self, table: Any, verdict: Verdict) -> None:
-        """Write every value of a table in its new type, some at a time. No scan goes on beside a write."""
-        migrate = Migration(table.spec.value_type, () if verdict.plan is None else (verdict.plan,))
+    def _retyped(self, table: Any, spec: TableSpec, convert: Callable[[bytes], bytes | None] | None) -> Any:
+        """The table of ``spec`` in the place of another, after each value went through ``convert`` (None: it is gone),
+        some at a time. No scan goes on beside a write."""
         start = table.row_keys.first
-        while rows := list(itertools.islice(self.rows.scan(start, table.row_keys.end), _BATCH_ROWS)):
-            self._write({key: migrate(value) for key, value in rows})
+        while convert is not None and (rows := self._some_rows(start, table.row_keys.end)):
+            self._write({key: convert(value) for key, value in rows})
             start = rows[-1][0] + b"\0"
+        made = row_tables.make_table(spec, table.row_keys.number, self.rows, self._positions)
+        made.written = table.written
+        self._tables[spec.uid, spec.name] = made
+        return made
+
+    def _some_rows(self, start: bytes, end: bytes) -> list[tuple[bytes, bytes]]:
+        return list(itertools.islice(self.rows.scan(start, end), _BATCH_ROWS))
 
     def tables(self) -> Sequence[TableSpec]:
         return [table.spec for table in self._tables.values()]
@@ -84,7 +93,9 @@ class RowStore:
     def commit(self, changes: Sequence[TableChanges], kgs: Mapping[Any, int]) -> None:
         written: row_tables.Written = {}
         for change in changes:
-            self.table(change.spec).collect(change, kgs, written)
+            table, before = self.table(change.spec), len(written)
+            table.collect(change, kgs, written)
+            table.written += len(written) - before
         self._write(written)
 
     def _write(self, written: row_tables.Written) -> None:
@@ -92,9 +103,35 @@ class RowStore:
             self.rows.write(written)
             self._written_since += len(written)
 
+    # ---- values that expire
+
+    def adopt(self, spec: TableSpec, times: expiring.Times) -> None:
+        found = self._tables.get((spec.uid, spec.name))
+        if found is None or found.spec.value_type is None or found.spec.kind is not spec.kind:
+            return  # ``table`` judges the rest
+        stored, declared = expiring.ttl_of(found.spec.value_type), expiring.ttl_of(spec.value_type)
+        if stored == declared:
+            return
+        adopted = replace(found.spec, value_type=expiring.with_ttl(found.spec.value_type, declared))
+        self._retyped(found, adopted, expiring.converter(stored, declared, times))
+        self._sweeps.pop((spec.uid, spec.name), None)
+
+    def expire(self, spec: TableSpec, cutoff: int, pace: SweepPace) -> int:
+        table, sweep = self.table(spec), self._sweeps.setdefault((spec.uid, spec.name), RowSweep())
+        sweep.cutoff = max(sweep.cutoff, cutoff)
+        deletions = sweep.look(table, self.rows, pace)
+        self._write(deletions)
+        return len(deletions)
+
+    # ---- snapshots
+
     def prepare_snapshot(self, checkpoint_id: int, directory: Path, canonical: bool) -> ShardSnapshot:
-        keys = [table.row_keys for table in self._tables.values()]
-        return RowSnapshot(self.rows.view(), self.tables(), keys, directory)
+        sources = []
+        for name, table in self._tables.items():
+            sweep = self._sweeps.get(name)
+            cutoff = expiring.NO_STAMP if sweep is None else sweep.cutoff
+            sources.append(TableSource(table.spec, table.row_keys, cutoff))
+        return RowSnapshot(self.rows.view(), sources, directory)
 
     def restore(self, files: Mapping[str, Path], fmt: str) -> None:
         if fmt != canonical.FORMAT:
@@ -110,6 +147,7 @@ class RowStore:
         written: row_tables.Written = {}
         for block in file.blocks(self.key_groups):
             table = targets[block.table]
+            table.written += len(block.rows)
             of_lists = table.spec.kind is StateKind.LIST
             for row in block.rows:
                 found = CanonicalRow(block.table, *row)
@@ -121,6 +159,8 @@ class RowStore:
                 self._write(written)
                 written = {}
         self._write(written)
+
+    # ---- the rest
 
     def quiesce(self) -> None:
         """Rows that do work in the background override this, and stop."""
@@ -145,17 +185,23 @@ class RowStore:
         self.rows.close()
 
 
+class TableSource(NamedTuple):
+    """What a snapshot needs of one table."""
+
+    spec: TableSpec
+    keys: RowKeys
+    cutoff: int
+    """Values with this stamp or an older one are left out, where values expire."""
+
+
 class RowSnapshot:
     """A ``ShardSnapshot`` of a view: one canonical file, made in another thread beside commits."""
 
     format = canonical.FORMAT
 
-    def __init__(
-        self, view: RowsView, tables: Sequence[TableSpec], keys: Sequence[RowKeys], directory: Path
-    ) -> None:
+    def __init__(self, view: RowsView, sources: Sequence[TableSource], directory: Path) -> None:
         self._view = view
-        self._tables = tables
-        self._keys = keys
+        self._sources = sources
         self._path = directory / canonical.FORMAT
 
     def files(self) -> Sequence[SnapshotFile]:
@@ -168,11 +214,15 @@ class RowSnapshot:
         return [SnapshotStream(canonical.FORMAT, self._chunks)]
 
     def _chunks(self) -> Generator[bytes, None, None]:
-        return canonical.stream(self._tables, self._canonical_rows())
+        return canonical.stream([source.spec for source in self._sources], self._canonical_rows())
 
     def _canonical_rows(self) -> Iterator[CanonicalRow]:
-        for keys in self._keys:
-            for key, value in self._view.scan(keys.first, keys.end):
+        for spec, keys, cutoff in self._sources:
+            found = self._view.scan(keys.first, keys.end)
+            if expiring.ttl_of(spec.value_type) is not None:
+                has_expired = expiring.expired_bytes(cutoff)
+                found = (row for row in found if not has_expired(row[1]))
+            for key, value in found:
                 yield keys.canonical(key, value)
 
     def release(self) -> None:

@@ -37,6 +37,8 @@ class RowTable(abc.ABC):
     def __init__(self, spec: TableSpec, number: int, rows: OrderedRows) -> None:
         self.spec = spec
         self.row_keys = RowKeys(number, spec)
+        self.written = 0
+        """Rows written since a sweep last came to the end of the table; a bound for those that were added."""
         self._rows = rows
 
     def keys(self, at_once: int) -> KeyParts:

@@ -12,6 +12,7 @@ watermark from before its epoch is the least time for it, because a sweep has re
 
 from __future__ import annotations
 
+import abc
 from typing import Any
 
 from sparkstate.backends.base import DELETED
@@ -49,6 +50,14 @@ class ExpiringHandle(handles.StateHandle):
             return self._ttl.cutoff(max(cursor.stamp, cursor.floor))
         return self._cutoff_bound
 
+    def _is_visible(self, entry: Stamped) -> bool:
+        """Whether a read would return it. Reads themselves may renew the stamp, or remove the entry."""
+        return self._shows_expired or is_live(entry[0], self._cutoff())
+
+    @abc.abstractmethod
+    def has_something(self) -> bool:
+        """Whether the cell has anything to read. Changes nothing: to be asked is no access."""
+
     def _now(self) -> int:
         """The stamp of a value that is written now."""
         if self._in_event_time:
@@ -62,6 +71,10 @@ class ExpiringHandle(handles.StateHandle):
 
 class ExpiringValueStateHandle(ExpiringHandle, handles.ValueStateHandle):
     """A value state."""
+
+    def has_something(self) -> bool:
+        found = super()._stored()
+        return found is not None and self._is_visible(found)
 
     def _stored(self) -> Any:
         found = super()._stored()
@@ -121,6 +134,9 @@ class ExpiringAggregatingStateHandle(ExpiringValueStateHandle, handles.Aggregati
 class ExpiringListStateHandle(ExpiringHandle, collection_handles.ListStateHandle):
     """A list state: each element expires by itself."""
 
+    def has_something(self) -> bool:
+        return any(map(self._is_visible, self._elements()))
+
     def get(self) -> list[Any]:
         found = self._judged(self._elements())
         return [stored if self._immutable else self._thaw(stored) for _, stored in found]
@@ -160,6 +176,9 @@ class ExpiringListStateHandle(ExpiringHandle, collection_handles.ListStateHandle
 
 class ExpiringMapStateHandle(ExpiringHandle, collection_handles.MapStateHandle):
     """A map state: each entry expires by itself."""
+
+    def has_something(self) -> bool:
+        return any(map(self._is_visible, super()._all().values()))
 
     def _stored(self, key: Any) -> Any:
         found = super()._stored(key)

@@ -79,7 +79,7 @@ class OperatorTables:
             elif expiring.ttl_of(spec.value_type) is not None:
                 raise errors.StateError(
                     f"operator {spec.uid!r}: state {spec.name!r} has a time-to-live, which the state backend does not "
-                    "know; use the hashmap or the rocksdb backend"
+                    "know; use hashmap, rocksdb, or a backend whose stores derive from RowStore"
                 )
 
     def register(self, spec: TableSpec) -> TableOf:

@@ -19,6 +19,7 @@ from sparkstate.backends.keyed_table import KeyParts
 from sparkstate.operators.keyed.calls import RecordCalls
 from sparkstate.operators.memory.budget import EpochBudget
 from sparkstate.operators.state.collection_handles import ListStateHandle, MapStateHandle
+from sparkstate.operators.state.expiring_handles import ExpiringHandle
 from sparkstate.operators.state.handles import StateHandle, ValueStateHandle
 from sparkstate.operators.state.overlay import Overlay
 
@@ -56,10 +57,12 @@ class KeyScan:
         self._calls.bind(overlay, overlay.watermark)
         numbers = self._tables.prefetch(overlay, [key for _, key in part], [kg for kg, _ in part])
         tables, visited = overlay.tables, 0
+        # What the stores have may have expired, and no sweep has come by.
+        is_there = is_stored and not isinstance(handle, ExpiringHandle)
         before = sum([table.elements for table in tables])
         for cursor.number, (_, key) in zip(numbers, part, strict=True):
             visited += 1
-            if is_stored or _has_something(handle):
+            if is_there or _has_something(handle):
                 call(key, handle)
                 if cursor.namespaced:
                     cursor.reset_namespaces()
@@ -70,7 +73,8 @@ class KeyScan:
         return visited
 
     def _parts(self) -> Iterator[tuple[_Keys, bool]]:
-        """Keys that may have something, each once; and whether they are as the stores have them, which certainly do."""
+        """Keys that may have something, each once; and whether they are as the stores have them, which certainly do
+        unless it has expired."""
         overlay = self._overlay
         if overlay.spill is not None and self._budget is not None:
             self._budget.move_to_disk(self._tables, overlay)
@@ -96,6 +100,8 @@ class KeyScan:
 
 def _has_something(handle: StateHandle) -> bool:
     match handle:
+        case ExpiringHandle():
+            return handle.has_something()
         case ValueStateHandle():
             return handle.value() is not None
         case ListStateHandle():

@@ -18,7 +18,7 @@ from sparkstate.serde.types import Types
 from sparkstate.testing import KeyedProcessHarness
 from sparkstate_tools.demo import job_process, oracle
 
-EXAMPLE = example.EXAMPLES / "04-own-backend"
+EXAMPLE = example.EXAMPLES / "05-own-backend"
 visits = example.load(EXAMPLE / "job.py")
 readings = example.load(EXAMPLE / "readings.py")
 sqlite_backend = example.load(EXAMPLE / "sqlite_backend.py")

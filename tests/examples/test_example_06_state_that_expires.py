@@ -13,7 +13,7 @@ from sparkstate.serde.types import Types
 from sparkstate.testing import KeyedProcessHarness
 from sparkstate_tools.demo import job_process, oracle
 
-FOLDER = example.EXAMPLES / "state-that-expires"
+FOLDER = example.EXAMPLES / "06-state-that-expires"
 SILENCE = datetime.timedelta(hours=4)
 readings = example.load(example.EXAMPLES / "from-transform-with-state" / "readings.py")
 job = example.load(FOLDER / "job.py")

@@ -1,0 +1,137 @@
+"""The tables of a benchmark run, as a page shows them: ``python scripts/benchmark_tables.py``.
+
+``make bench ARGS='--name readme …'`` writes the results, on an idle machine. So each figure is one that a run has
+printed, and stands with its command, commit, day and machine.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).resolve().parent.parent / "benchmarks" / "results" / "readme.json"
+BEGIN, END = "<!-- figures -->", "<!-- end of the figures -->"
+Row = Mapping[str, Any]
+_NAMES = {
+    "identity": "Spark identity",
+    "identity-defaults": "Spark identity with Spark's own settings",
+    "hashmap": "sparkstate, HashMap, per record",
+    "hashmap-batches": "sparkstate, HashMap, on Arrow batches",
+    "hashmap-added": "sparkstate, HashMap, on Arrow batches, one row per key and batch",
+    "hashmap-checkpoints": "sparkstate, HashMap, per record, a checkpoint every 2 s",
+    "rocksdb": "sparkstate, RocksDB, per record",
+    "rocksdb-batches": "sparkstate, RocksDB, on Arrow batches",
+    "rocksdb-added": "sparkstate, RocksDB, on Arrow batches, one row per key and batch",
+    "rocksdb-checkpoints": "sparkstate, RocksDB, per record, a checkpoint every 2 s",
+    "hashmap-windows": "sparkstate, HashMap, `agg` of tumbling minutes",
+    "hashmap-sliding": "sparkstate, HashMap, `agg` of an hour that slides by a minute",
+    "rocksdb-windows": "sparkstate, RocksDB, `agg` of tumbling minutes",
+    "rocksdb-sliding": "sparkstate, RocksDB, `agg` of an hour that slides by a minute",
+    "aggregation": "Spark's aggregation in the JVM, RocksDB store, one row per key and epoch",
+    "window-aggregation": "Spark's window aggregation in the JVM, RocksDB store",
+    "transform-with-state": "Spark's `transformWithState` in Python",
+}
+_LOADS = {
+    "sum": "50,000 keys",
+    "distinct": "no key comes twice",
+    "windows": "sums per key and minute of event time",
+    "large": "state of ten times the managed memory",
+}
+
+
+def read() -> dict[str, Any]:
+    """The kept results."""
+    document: dict[str, Any] = json.loads(RESULTS.read_text(encoding="utf-8"))
+    return document
+
+
+def with_figures(page: str, document: Mapping[str, Any]) -> str:
+    """The page with the tables of a run. Raises ``ValueError`` where a marker is missing."""
+    if page.count(BEGIN) != 1 or page.count(END) != 1:
+        raise ValueError(f"the page must have {BEGIN} and {END} once each")
+    before, rest = page.split(BEGIN)
+    return f"{before}{BEGIN}\n\n{figures(document)}\n\n{END}{rest.split(END)[1]}"
+
+
+def figures(document: Mapping[str, Any]) -> str:
+    """Where the run was made, a table for each load, the latencies, and the targets."""
+    results: Sequence[Row] = document["results"]
+    rates = [each for each in results if "rows_per_s" in each]
+    rounds = max((len(each["rounds"]) for each in rates), default=0)
+    parts = [
+        f"One run of `{document['command']}` on {document['date']}, commit {document['commit']}, on "
+        f"{document['machine']}, with {document['versions']}. Rates are medians of {rounds} alternating rounds."
+    ]
+    loads = dict.fromkeys(each["load"] for each in rates)
+    parts += [_rates(load, [each for each in rates if each["load"] == load]) for load in loads]
+    latencies = [each for each in results if "p50_ms" in each]
+    if latencies:
+        parts.append(_latencies(latencies))
+    if document.get("targets"):
+        parts.append(_targets(document["targets"]))
+    return "\n\n".join(parts)
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _rates(load: str, results: Sequence[Row]) -> str:
+    head = (
+        _LOADS[load],
+        "rows/s",
+        "of identity",
+        "slowest to fastest round",
+        "CPU µs per row, all processes",
+    )
+    rows = [
+        (
+            _NAMES[each["name"]],
+            f"{each['rows_per_s']:,}",
+            f"{each['ratio_to_identity']:.3g}",
+            f"{min(each['rounds']):,} to {max(each['rounds']):,}",
+            f"{sum(each['cpu_us_per_row'].values()):.2f}",
+        )
+        for each in results
+    ]
+    return _table(head, rows)
+
+
+def _latencies(results: Sequence[Row]) -> str:
+    names = list(dict.fromkeys(each["name"] for each in results))
+    head = ("rows per epoch", *(f"{_NAMES[name.removeprefix('latency-')]}, p50, p99" for name in names))
+    by_rows: dict[int, dict[str, Row]] = {}
+    for each in results:
+        by_rows.setdefault(each["rows_per_epoch"], {})[each["name"]] = each
+    rows = [
+        (
+            f"{count:,}",
+            *(
+                f"{found[name]['p50_ms']:,} ms, {found[name]['p99_ms']:,} ms" if name in found else ""
+                for name in names
+            ),
+        )
+        for count, found in by_rows.items()
+    ]
+    return _table(head, rows)
+
+
+def _targets(targets: Sequence[Row]) -> str:
+    rows = [
+        (
+            f"{_LOADS[each['load']]}: {_NAMES[each['name']]}",
+            f"{'at most ' if each['at_most'] else ''}{each['to_reach']:g} times {_NAMES[each['base']]}"
+            f"{', processor time' if each['at_most'] else ''}",
+            f"{each['measured']:.3g}",
+            "reached" if each["reached"] else "missed",
+        )
+        for each in targets
+    ]
+    return _table(("", "to reach", "measured", ""), rows)
+
+
+if __name__ == "__main__":
+    print(figures(read()))

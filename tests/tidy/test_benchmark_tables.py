@@ -1,0 +1,106 @@
+"""The tables of a benchmark run: figures as they were measured, and a target that was missed says so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import benchmark_tables
+import pytest
+
+
+def rate(load: str, name: str, rounds: list[int], ratio: float) -> dict[str, Any]:
+    return {
+        "name": name,
+        "load": load,
+        "rows_per_s": sorted(rounds)[len(rounds) // 2],
+        "ratio_to_identity": ratio,
+        "rounds": rounds,
+        "cpu_us_per_row": {"driver": 0.1, "jvm": 0.5, "workers": 0.25, "slots": 0.0},
+    }
+
+
+def latency(name: str, rows: int, p50: int, p99: int) -> dict[str, Any]:
+    return {"name": f"latency-{name}", "rows_per_epoch": rows, "samples": 9, "p50_ms": p50, "p99_ms": p99}
+
+
+DOCUMENT = {
+    "command": "make bench ARGS='--name readme'",
+    "commit": "0123abcde",
+    "date": "2026-01-31",
+    "machine": "2 cores of a processor, 24 GiB",
+    "versions": "Python 3.11.7, Spark 4.3.0",
+    "results": [
+        rate("sum", "identity", [1_500_000, 1_600_001, 1_700_000], 1.0),
+        rate("sum", "hashmap", [800_000, 900_000, 700_000], 0.5),
+        rate("large", "rocksdb", [46_800], 0.0729),
+        latency("identity", 1000, 144, 198),
+        latency("hashmap", 1000, 1187, 1242),
+        latency("identity", 100_000, 244, 365),
+    ],
+    "targets": [
+        {
+            "load": "sum",
+            "name": "hashmap",
+            "base": "identity",
+            "at_most": False,
+            "to_reach": 0.6,
+            "measured": 0.5,
+            "reached": False,
+        },
+        {
+            "load": "windows",
+            "name": "rocksdb-sliding",
+            "base": "rocksdb-windows",
+            "at_most": True,
+            "to_reach": 1.5,
+            "measured": 1.444,
+            "reached": True,
+        },
+    ],
+}
+
+
+def test_each_load_has_a_table_with_every_contender_and_its_rounds() -> None:
+    text = benchmark_tables.figures(DOCUMENT)
+    assert "| Spark identity | 1,600,001 | 1 | 1,500,000 to 1,700,000 | 0.85 |" in text
+    assert "| sparkstate, HashMap, per record | 800,000 | 0.5 | 700,000 to 900,000 | 0.85 |" in text
+    assert "| sparkstate, RocksDB, per record | 46,800 | 0.0729 | 46,800 to 46,800 | 0.85 |" in text
+    assert text.index("| 50,000 keys |") < text.index("| state of ten times the managed memory |")
+
+
+def test_command_commit_day_and_machine_come_first() -> None:
+    first = benchmark_tables.figures(DOCUMENT).split("\n")[0]
+    for known in ("command", "commit", "date", "machine", "versions"):
+        assert str(DOCUMENT[known]) in first
+    assert "medians of 3 alternating rounds" in first
+
+
+def test_latencies_have_a_column_for_each_contender_also_where_one_was_not_measured() -> None:
+    text = benchmark_tables.figures(DOCUMENT)
+    assert "| 1,000 | 144 ms, 198 ms | 1,187 ms, 1,242 ms |" in text
+    assert "| 100,000 | 244 ms, 365 ms |  |" in text
+
+
+def test_a_target_says_whether_it_was_missed() -> None:
+    lines = benchmark_tables.figures(DOCUMENT).split("\n")
+    (missed,) = (line for line in lines if line.endswith("| missed |"))
+    assert missed == (
+        "| 50,000 keys: sparkstate, HashMap, per record | 0.6 times Spark identity | 0.5 | missed |"
+    )
+    (reached,) = (line for line in lines if line.endswith("| reached |"))
+    assert "at most 1.5 times" in reached
+    assert "| 1.44 |" in reached
+
+
+def test_the_tables_replace_what_stands_between_the_markers() -> None:
+    page = f"before\n{benchmark_tables.BEGIN}\nold\n{benchmark_tables.END}\nafter\n"
+    made = benchmark_tables.with_figures(page, DOCUMENT)
+    assert "old" not in made
+    assert made.startswith("before\n")
+    assert made.endswith(f"{benchmark_tables.END}\nafter\n")
+    assert benchmark_tables.with_figures(made, DOCUMENT) == made
+
+
+def test_a_page_without_its_markers_is_refused() -> None:
+    with pytest.raises(ValueError, match="once each"):
+        benchmark_tables.with_figures("a page", DOCUMENT)
