@@ -154,8 +154,8 @@ CHOICES = tuple(
     for path, message in (
         (
             "stateBackend.type",
-            "the state backend must be hashmap or rocksdb; others are not in this version, and a Python class of your own "
-            "is named by stateBackend.class",
+            "the state backend must be hashmap or rocksdb; others are not in this version, and a Python class of your "
+            "own is named by stateBackend.class",
         ),
         (
             "stateBackend.predefinedOptions",

@@ -27,6 +27,7 @@ from sparkstate.backend_api import (
     TableSpec,
     Timer,
 )
+from sparkstate.backends.hashmap.store import HashMapStoreFactory
 
 
 class MemoryView(RowsView):
@@ -310,6 +311,26 @@ class MeasuringBackend(MemoryBackend):
 
 class NoBackend:
     """Does not derive from the base."""
+
+
+class _PlainStore:
+    """One of HashMap's, without the part of the contract that is about values that expire."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("adopt", "expire"):
+            raise AttributeError(name)
+        return getattr(self._store, name)
+
+
+class PlainBackend(BackendFactory):
+    """Keeps no time-to-live."""
+
+    def create(self, shard: int, key_groups: KeyGroupRange, directory: Path) -> ShardStore:
+        store: Any = _PlainStore(HashMapStoreFactory().create(shard, key_groups, directory))
+        return store  # type: ignore[no-any-return]
 
 
 class UnfinishedBackend(BackendFactory):

@@ -317,6 +317,21 @@ def test_a_job_with_checkpoints_in_memory_has_nothing_stored_to_show(
     assert "keeps its checkpoints in its driver's memory" in capsys.readouterr().err
 
 
+def test_a_job_whose_code_names_its_storage_is_explained_and_examined(capsys, tmp_path: Path) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text(
+        "{apiVersion: sparkstate.io/v1alpha1, kind: StatefulSparkJob, metadata: {name: j}, spec: {pythonFile: j.py}}"
+    )
+    assert main.main(["explain", str(path)]) == 0
+    said = capsys.readouterr().out
+    assert "the job's code has to name it (set_checkpoint_storage)" in said
+    assert "checkpointing.interval" in said
+    main.main(["doctor", str(path), "-o", "json"])
+    assert isinstance(json.loads(capsys.readouterr().out), list)
+    assert main.main(["restore-info", str(path)]) == 2, "nobody knows where to look"
+    assert "checkpointing.storage" in capsys.readouterr().err
+
+
 def test_explain_answers_each_of_flinks_keys_also_when_some_refuse_the_job(
     manifest: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

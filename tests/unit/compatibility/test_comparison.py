@@ -26,9 +26,11 @@ from sparkstate.compatibility.report import Outcome, Report, shortened
 from sparkstate.handles import StateMeta
 from sparkstate.keygroups import KeySpace
 from sparkstate.operators import kinds
+from sparkstate.settings import StateBackendSettings
 from sparkstate.testing.manual_clock import ManualClock
 
 SPACE = KeySpace(128, 4)
+OWN = StateBackendSettings(type="custom", class_name="support.backends.own_backends:PlainBackend")
 STORED = (
     StateMeta(uid="count", name="n", kind="value", key_type="LONG", namespace_type="", value_type="LONG"),
     StateMeta(
@@ -92,11 +94,16 @@ class Count(KeyedProcessFunction, CheckpointedFunction):
         self.closed = True
 
 
-def declared(function: Count, uid: str = "count", key_type: Any = None) -> declaration.DeclaredOperator:
+def declared(
+    function: Count,
+    uid: str = "count",
+    key_type: Any = None,
+    backend: StateBackendSettings = declaration.EITHER,
+) -> declaration.DeclaredOperator:
     spec = kinds.spec(
         function, uid=uid, row_columns=(), key_columns=("k",), key_type=key_type or Types.LONG()
     )
-    (found,) = declaration.of_operators([spec], SPACE, 2, {"p": "7"}, ManualClock(0))
+    (found,) = declaration.of_operators([spec], SPACE, 2, {"p": "7"}, ManualClock(0), backend)
     return found
 
 
@@ -191,6 +198,18 @@ def test_a_changed_time_to_live_is_told_beside_a_changed_type(
         assert (found.outcome, found.message) == (outcome, "; ".join(filter(None, (more, told))) or None)
     refused = compared(changed(ttl=ttl, value_type=Types.STRING()), stored=stored, backend=backend)["count/n"]
     assert (refused.outcome, refused.stored) == (Outcome.REFUSED, "INT")
+
+
+@pytest.mark.parametrize("before", ["TTL(processing,5000) ", "TTL(event,1) "])
+def test_a_backend_of_ones_own_that_knows_no_time_to_live_refuses_one_as_its_start_does(before: str) -> None:
+    stored = (msgspec.structs.replace(STORED[0], value_type=f"{before}LONG"), *STORED[1:])
+    operator = declared(Count(), backend=OWN)
+    found, *others = comparison.compare(stored, [operator], backend="custom", may_drop=False)
+    assert (found.state, found.outcome, found.field) == ("n", Outcome.REFUSED, "time-to-live")
+    assert str(found.message).endswith("whose stores derive from RowStore")
+    assert {one.outcome for one in others} == {Outcome.AS_IT_IS}
+    with pytest.raises(errors.StateError, match="which the state backend does not know"):
+        declared(changed(ttl=StateTtlConfig.new_builder("5 s").build()), backend=OWN)
 
 
 def test_another_key_refuses_state_and_timers() -> None:

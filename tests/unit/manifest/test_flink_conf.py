@@ -40,6 +40,9 @@ def test_the_nested_form_of_flink_2_means_the_same_keys() -> None:
         ("a.b: 1\na.b: 2\n", "line 2: a.b appears twice; keep one"),
         ("- a\n- b\n", "it is not a map of keys and values"),
         ("a:\n  - b: 1\n", "a is a list of more than texts"),
+        ("a:\n  b: 1\n  c: 2\n  b: 3\n", "line 2: b appears twice; keep one"),
+        ("a:\n  b: 1\na.b: 2\n", "a.b appears twice; keep one"),
+        ("b:\na: " + "[" * 5000, "it is nested too deeply"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_refused_by_its_line_and_shows_no_value(text: str, said: str) -> None:

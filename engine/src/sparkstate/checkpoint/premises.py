@@ -35,8 +35,7 @@ class Change:
 
 
 def changes(uid: str, stored: Premises, declared: Premises) -> Iterator[Change]:
-    """The premises that have changed. ``stored`` is empty where the snapshot has none, as those of older versions: then
-    there is nothing to compare."""
+    """The differences. None where ``stored`` is empty, as of snapshots of older versions."""
     if not stored:
         return
     for name in [*stored, *(name for name in declared if name not in stored)]:

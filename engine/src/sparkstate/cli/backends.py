@@ -65,7 +65,7 @@ def _of_manifest(
 ) -> tuple[StateBackendSettings, tuple[str, ...]]:
     if path is None:
         return StateBackendSettings(type="custom"), ()
-    job = manifest.resolve(manifest.load(path, overrides)).settings
+    job = manifest.resolve(manifest.load(path, overrides), place_by_code=True).settings
     options = job.backend.options if job.backend.type == "custom" else {}
     return replace(job.backend, type="custom", options=options), _folders(job.entry)
 

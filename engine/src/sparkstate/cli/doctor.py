@@ -40,7 +40,7 @@ def doctor(manifest_path: Path | None, overrides: tuple[str, ...], work_dir: Pat
     demand = None
     folder = work_dir or Path()
     if manifest_path is not None:
-        job = manifest.resolve(manifest.load(manifest_path, overrides)).settings
+        job = manifest.resolve(manifest.load(manifest_path, overrides), place_by_code=True).settings
         demand = examination.Demand.of(job, manifest.memory_sum(job).total)
         folder = work_dir or workdir.default_root(manifest_path, job.name)
     checks = examination.examine(os.environ, folder.resolve(), demand)

@@ -15,6 +15,11 @@ from sparkstate.settings import JobSettings
 from sparkstate.sizing import text
 from sparkstate_spec.answers import Answer
 
+_NO_PLACE = (
+    "spec.checkpointing.storage is missing, so the job's code has to name it (set_checkpoint_storage), which counts "
+    "with sparkstate run; on Kubernetes the manifest names it"
+)
+
 
 @click.command()
 @manifests.manifest_argument
@@ -70,7 +75,7 @@ def explain(
     size = None if size_text is None else sizing.parse(size_text)
     answers = manifest.flink_answers(manifest_path, overrides)
     try:
-        resolved = manifest.resolve(manifest.load(manifest_path, overrides))
+        resolved = manifest.resolve(manifest.load(manifest_path, overrides), place_by_code=True)
     except errors.SpecInvalid:
         if form == "table" and size is None:
             _show_answers(answers)  # all of them, not only those that refuse the job
@@ -97,6 +102,8 @@ def explain(
                 f"{resolved.settings.backend.options_factory} may change any of these when a slot runs it"
             )
     _show_answers(answers)
+    if not resolved.settings.checkpoint.storage:
+        click.echo(f"\nnote: {_NO_PLACE}")
     for notice in resolved.notices:
         if not notice.startswith("spec.configuration: "):  # the table has them
             click.echo(f"\nnote: {notice}")

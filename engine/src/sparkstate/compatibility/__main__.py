@@ -23,7 +23,7 @@ def main() -> None:
     try:
         asked: opening.OpeningRequest = server.unpickled(sys.stdin.buffer.read())
         answer = declaration.of_operators(
-            asked.specs, asked.key_space, asked.slots, asked.parameters, clock.SystemClock()
+            asked.specs, asked.key_space, asked.slots, asked.parameters, clock.SystemClock(), asked.backend
         )
     except errors.SparkstateError as error:
         answer = opening.Failure(error.reason, str(error))

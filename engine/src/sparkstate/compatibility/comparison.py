@@ -7,6 +7,7 @@ for further rules about such a pair, as the expiry of its entries.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from sparkstate import errors
@@ -14,7 +15,7 @@ from sparkstate.backends.base import StateKind
 from sparkstate.compatibility.declaration import DeclaredOperator
 from sparkstate.compatibility.report import Outcome, StateFinding
 from sparkstate.handles import StateMeta
-from sparkstate.serde import evolution
+from sparkstate.serde import evolution, expiring
 from sparkstate.serde.evolution import Declaration, StateTypes, VerdictKind
 from sparkstate.serde.typeinfo import TypeInformation
 
@@ -26,6 +27,10 @@ _OUTCOMES: Final[Mapping[VerdictKind, Outcome]] = {
     VerdictKind.FULL_PASS: Outcome.FULL_PASS,
     VerdictKind.REFUSED: Outcome.REFUSED,
 }
+_OTHER_BACKEND: Final = (
+    "this backend does not change a time-to-live; restore into hashmap, rocksdb, or a backend whose stores derive from "
+    "RowStore"
+)
 StateKey = tuple[str, str, bool]
 """Uid, name, and whether it is keyed: keyed state and operator state have names of their own."""
 
@@ -35,7 +40,8 @@ def compare(
 ) -> tuple[StateFinding, ...]:
     """A finding for every state of either side: the job's operators in their order, then operators that are gone.
 
-    ``backend``: that of the job, e.g. ``rocksdb``. ``may_drop``: the spec's ``allowNonRestoredState``.
+    ``backend`` is the job's: ``hashmap``, ``rocksdb`` or ``custom``. ``may_drop`` says that state without an operator
+    may go, as the spec's ``allowNonRestoredState`` does.
     """
     before = {_key(meta): meta for meta in stored}
     found: list[StateFinding] = []
@@ -55,7 +61,7 @@ def _of_operator(
     # Timers are registered after open(), so all that is known of them is the type of their keys.
     timers = {_key(state): state for state in operator.timers}
     for key, state in asked.items():
-        yield judge(own[key], state, backend) if key in own else _new(state)
+        yield judge(own[key], state, backend, operator.takes_ttl) if key in own else _new(state)
     for key, meta in own.items():
         if key in timers:
             yield judge(meta, timers[key], backend)
@@ -63,8 +69,8 @@ def _of_operator(
             yield _left(meta)
 
 
-def judge(meta: StateMeta, declared: Declaration, backend: str) -> StateFinding:
-    """The finding about a state that the snapshot has and the job declares."""
+def judge(meta: StateMeta, declared: Declaration, backend: str, takes_ttl: bool = True) -> StateFinding:
+    """The finding about a state that the snapshot has and the job declares. ``takes_ttl``: as of the operator."""
     kind, name, now = str(declared.kind), declared.name, described(declared)
     try:
         stored = types_of(meta)
@@ -79,6 +85,8 @@ def judge(meta: StateMeta, declared: Declaration, backend: str) -> StateFinding:
         )
     reads_all = backend != "rocksdb" or meta.kind not in _KEYED
     verdict = evolution.compare(stored, declared, reads_all=reads_all)
+    if not (takes_ttl or verdict.is_refused) and _life(stored) != _life(declared):
+        verdict = replace(verdict, kind=VerdictKind.REFUSED, part="time-to-live", remedy=_OTHER_BACKEND)
     refused = verdict.is_refused
     return StateFinding(
         operator=declared.uid,
@@ -90,6 +98,10 @@ def judge(meta: StateMeta, declared: Declaration, backend: str) -> StateFinding:
         declared=(verdict.now or "none") if refused else now,
         message=verdict.message if refused else "; ".join(verdict.changes) or None,
     )
+
+
+def _life(state: Declaration) -> expiring.TimeToLive | None:
+    return expiring.ttl_of(state.value_type)
 
 
 def types_of(meta: StateMeta) -> StateTypes:

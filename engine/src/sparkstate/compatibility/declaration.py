@@ -11,10 +11,12 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 from sparkstate import clock as clocks
 from sparkstate.backends import loader
 from sparkstate.backends.base import TableSpec
+from sparkstate.backends.expiring import ExpiringStore
 from sparkstate.functions import TimeDomain
 from sparkstate.keygroups import KeySpace
 from sparkstate.operators import kinds
@@ -24,6 +26,9 @@ from sparkstate.serde.evolution import Declaration
 from sparkstate.settings import StateBackendSettings
 from sparkstate.slots import restoring
 
+EITHER: Final = StateBackendSettings(type="hashmap")
+"""HashMap and RocksDB take the same states: tables are declared before anything knows how they are kept."""
+
 
 @dataclass(frozen=True)
 class DeclaredOperator:
@@ -32,6 +37,8 @@ class DeclaredOperator:
     uid: str
     states: tuple[Declaration, ...]
     timers: tuple[Declaration, ...]
+    takes_ttl: bool = True
+    """Whether its stores can give stored state a time-to-live, another one, or none."""
 
 
 def of_operators(
@@ -40,14 +47,16 @@ def of_operators(
     slots: int,
     parameters: Mapping[str, str],
     clock: clocks.Clock,
+    backend: StateBackendSettings = EITHER,
 ) -> tuple[DeclaredOperator, ...]:
     """Open the function of each spec, note its states, and close it. ``slots`` may be at most the shards.
+    ``backend`` is the job's where that is a class of its own, which may not take every state.
 
-    Raises ``DeclarationError`` and ``UserCodeError``, as the start of a slot does.
+    Raises ``DeclarationError``, ``StateError`` and ``UserCodeError``, as the start of a slot does.
     """
     with tempfile.TemporaryDirectory(prefix="sparkstate-check-") as folder:
         return tuple(
-            _opened(spec, key_space, slots, parameters, clock, Path(folder) / str(number))
+            _opened(spec, key_space, slots, parameters, clock, Path(folder) / str(number), backend)
             for number, spec in enumerate(specs)
         )
 
@@ -59,9 +68,9 @@ def _opened(
     parameters: Mapping[str, str],
     clock: clocks.Clock,
     folder: Path,
+    backend: StateBackendSettings,
 ) -> DeclaredOperator:
-    # One backend is as good as the other: tables are declared before anything knows how they are kept.
-    factory = loader.create_store_factory(StateBackendSettings(type="hashmap"), folder)
+    factory = loader.create_store_factory(backend, folder)
     try:
         shards = key_space.shards_of_slot(0, slots)
         stores = {
@@ -83,7 +92,8 @@ def _opened(
                 store.close()
     finally:
         factory.close()
-    return DeclaredOperator(spec.uid, (*keyed, *of_operator), _timers(spec))
+    takes_ttl = all(isinstance(store, ExpiringStore) for store in stores.values())
+    return DeclaredOperator(spec.uid, (*keyed, *of_operator), _timers(spec), takes_ttl)
 
 
 def _timers(spec: KeyedSpec) -> tuple[Declaration, ...]:

@@ -16,9 +16,11 @@ from typing import Any
 import cloudpickle
 
 from sparkstate import errors
+from sparkstate.compatibility import declaration
 from sparkstate.compatibility.declaration import DeclaredOperator
 from sparkstate.keygroups import KeySpace
 from sparkstate.operators.spec import KeyedSpec
+from sparkstate.settings import StateBackendSettings
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,7 @@ class OpeningRequest:
     key_space: KeySpace
     slots: int
     parameters: dict[str, str]
+    backend: StateBackendSettings = declaration.EITHER
 
 
 @dataclass(frozen=True)

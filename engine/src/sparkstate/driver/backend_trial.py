@@ -40,7 +40,7 @@ class BackendTrial:
         if chosen.type != "custom":
             return
         begun = self._begun
-        if begun is None or chosen != self._planned:
+        if begun is None or _tried(chosen) != _tried(self._planned):
             begun = self._begin(chosen)
         passed = begun.result()
         self._say(
@@ -53,3 +53,9 @@ class BackendTrial:
         begun = pool.submit(trial.run, backend, self._python_path, self._directory, self._clock)
         pool.shutdown(wait=False)
         return begun
+
+
+def _tried(backend: StateBackendSettings) -> tuple[object, ...]:
+    """The settings that a trial depends on. The kit is not run again for others that the job's code changes."""
+    memory = backend.fixed_memory_bytes or backend.managed_memory_bytes
+    return (backend.class_name or "").replace(":", "."), backend.options, memory

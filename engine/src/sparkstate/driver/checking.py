@@ -34,7 +34,10 @@ from sparkstate.storage import naming
 from sparkstate.stored import restore_points
 from sparkstate_spec.given import Leaves
 
-_IN_MEMORY: Final = "nothing is stored: checkpoints lie in the memory of the job's driver and end with it; give --from URL for a savepoint"
+_IN_MEMORY: Final = (
+    "nothing is stored: checkpoints lie in the memory of the job's driver, and end with it; give --from URL for a "
+    "savepoint"
+)
 
 
 def check(
@@ -65,7 +68,8 @@ def check(
         slots = min(chosen.slots, key_space.shards)
         refused += (*_sources(restored, declared), *_premises(restored, declared))
         notices = [*_unseen_sources(restored, declared), *_tried(chosen, python_path, clock)]
-        request = opening.OpeningRequest(specs, key_space, slots, dict(settings.entry.params))
+        own = chosen.backend if chosen.backend.type == "custom" else declaration.EITHER
+        request = opening.OpeningRequest(specs, key_space, slots, dict(settings.entry.params), own)
         found = opening.opened(slot_pool.pickled(request), python_path)
     return _report(chosen, restored, found, refused, tuple(notices), by_savepoint)
 
@@ -91,7 +95,7 @@ def _restored_by_code(chosen: JobSettings, clock: clocks.Clock) -> RestoredSnaps
 
 
 def _tried(chosen: JobSettings, python_path: tuple[str, ...], clock: clocks.Clock) -> list[str]:
-    """What the conformance kit says of a state backend of the job's own. Raises as the start does."""
+    """The verdict of the conformance kit on a state backend of the job's own. Raises as the start does."""
     said: list[str] = []
     nothing_planned = StateBackendSettings()
     folder = Path(chosen.work_dir)

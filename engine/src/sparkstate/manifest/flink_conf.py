@@ -70,16 +70,35 @@ def _unquoted(value: str) -> str:
     return value[1:-1] if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"" else value
 
 
+class _Loader(yaml.BaseLoader):
+    """Every scalar is text, and a key may not appear twice."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        found = super().construct_mapping(node, deep=deep)
+        if len(found) < len(node.value):
+            names = [str(getattr(key, "value", "")) for key, _ in node.value]
+            twice = next((name for name in names if names.count(name) > 1), "a key")
+            raise errors.SpecInvalid(f"line {node.start_mark.line + 1}: {twice} appears twice; keep one")
+        return found
+
+
 def _of_yaml(text: str) -> dict[str, str]:
     try:
-        document = yaml.load(text, Loader=yaml.BaseLoader)
+        document = yaml.load(text, Loader=_Loader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f"line {mark.line + 1}" if mark else "it"
         raise errors.SpecInvalid(f"{line} is not valid YAML") from None
+    except RecursionError:
+        raise errors.SpecInvalid("it is nested too deeply; name Flink's configuration file") from None
     if not isinstance(document, dict):
         raise errors.SpecInvalid("it is not a map of keys and values")
-    return dict(_flat(document, ""))
+    found: dict[str, str] = {}
+    for key, value in _flat(document, ""):
+        if key in found:
+            raise errors.SpecInvalid(f"{key} appears twice; keep one")
+        found[key] = value
+    return found
 
 
 def _flat(node: dict[Any, Any], prefix: str) -> Iterator[tuple[str, str]]:
