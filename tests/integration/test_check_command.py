@@ -11,7 +11,7 @@ import pytest
 from support.commands.checked import Checked
 
 from sparkstate.control import documents
-from sparkstate_tools.drivers import driving, totals
+from sparkstate_tools.drivers import driving, totals, window_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -164,3 +164,28 @@ def test_versions_of_one_job_start_as_the_check_has_said(tmp_path: Path, backend
         assert third.wait() == 3
     (refused,) = (one for one in back.document["states"] if one["state"] == "total")
     assert third.end()["message"].endswith(refused["message"]), "the check gives the words of the start"
+
+
+def test_other_windows_are_refused_by_the_check_in_the_words_of_the_start(tmp_path: Path) -> None:
+    """No type tells the sizes of windows apart, so the states alone would be taken as they are."""
+    window_rows.make_input(tmp_path / "in", files=1)
+
+    def version(slide: str) -> dict[str, Any]:
+        params = {"keys": "n", "size": "4 seconds", "slide": slide}
+        return driving.manifest(tmp_path, "window_aggregates.py", params=params, restart={"strategy": "none"})
+
+    with driving.Driver(tmp_path, version("1 second")) as first:
+        first.finish()
+    same = Checked(tmp_path, version("1 second"), "-o", "json")
+    assert (same.code, same.document["differences"]) == (0, []), same.err
+    other = Checked(tmp_path, version("2 seconds"), "-o", "json")
+    assert other.code == 3, other.err
+    (slide,) = other.document["differences"]
+    assert (slide["field"], slide["stored"], slide["declared"]) == (
+        "windows: slide of windows",
+        "1000 ms",
+        "2000 ms",
+    )
+    with driving.Driver(tmp_path, version("2 seconds"), attempt=2) as second:
+        assert second.wait() == 3
+    assert second.end()["message"].endswith(slide["message"].partition(" has state of ")[2])

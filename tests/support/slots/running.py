@@ -34,7 +34,7 @@ def settings(folder: Path, count: int = 1, **checkpointing: float) -> JobSetting
 def stored_job(**sinks: Path) -> StoredJob:
     """Of the operator ``sum``, with the folders of its exact sinks by their uids."""
     paths = {uid: str(folder) for uid, folder in sinks.items()}
-    return StoredJob(operators=("sum",), sink_paths=paths, backend="hashmap")
+    return StoredJob(operators=("sum",), premises={}, sink_paths=paths, backend="hashmap")
 
 
 class Running:

@@ -61,7 +61,7 @@ def test_the_type_decides_who_makes_the_stores(tmp_path, backend):
 
 
 def test_an_unknown_type_is_refused(tmp_path):
-    with pytest.raises(errors.SpecInvalid, match="hashmap or rocksdb"):
+    with pytest.raises(errors.SpecInvalid, match="hashmap, rocksdb or custom"):
         create_store_factory(StateBackendSettings(type="paper"), tmp_path)
 
 

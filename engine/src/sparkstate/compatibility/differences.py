@@ -1,5 +1,5 @@
-"""Differences between a job and a snapshot that are about no single state: key space, slots, backend, sources,
-premises. Pure."""
+"""Differences between a job and a snapshot that are about no single state: key space, slots, backend, sources, and
+the premises of operators. Pure."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class OnMergeContext(TriggerContext):
 
     @abstractmethod
     def merge_partitioned_state(self, state_descriptor: descriptors.StateDescriptor) -> None:
-        """Move the state of the windows that were merged into that of the result: reducing, aggregating or list."""
+        """Move the state of the windows that were merged into that of the result: reducing or list state."""
 
 
 _TriggerContext: TypeAlias = TriggerContext

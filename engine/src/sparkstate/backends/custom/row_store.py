@@ -186,7 +186,7 @@ class RowStore:
 
 
 class TableSource(NamedTuple):
-    """What a snapshot needs of one table."""
+    """A table in a snapshot."""
 
     spec: TableSpec
     keys: RowKeys

@@ -56,7 +56,7 @@ class ExpiringHandle(handles.StateHandle):
 
     @abc.abstractmethod
     def has_something(self) -> bool:
-        """Whether the cell has anything to read. Changes nothing: to be asked is no access."""
+        """Whether the cell has anything to read. Changes nothing: the question does not count as an access."""
 
     def _now(self) -> int:
         """The stamp of a value that is written now."""
