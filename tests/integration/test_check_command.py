@@ -182,9 +182,9 @@ def test_other_windows_are_refused_by_the_check_in_the_words_of_the_start(tmp_pa
     assert other.code == 3, other.err
     (slide,) = other.document["differences"]
     assert (slide["field"], slide["stored"], slide["declared"]) == (
-        "windows: slide of windows",
-        "1000 ms",
-        "2000 ms",
+        "premises",
+        "windows: slide of windows 1000 ms",
+        "windows: slide of windows 2000 ms",
     )
     with driving.Driver(tmp_path, version("2 seconds"), attempt=2) as second:
         assert second.wait() == 3
