@@ -138,7 +138,7 @@ class Driver:
             name="job", entry=EntryPoint(module="a.job"), slots=slots, checkpoint=checkpoint
         )
         space = KeySpace(max(128, slots * SHARDS_PER_SLOT), slots * SHARDS_PER_SLOT)
-        job = StoredJob(operators=(), sink_paths={"out": str(folder / "out")}, backend="hashmap")
+        job = StoredJob(operators=(), premises={}, sink_paths={"out": str(folder / "out")}, backend="hashmap")
         self.job_storage = JobStorage(claim(settings, self._clock, 1, "a benchmark"), job)
         self.job_storage.begin_incarnation(self.job_storage.restore_point(), lambda number: None)
         self.view = JobView(

@@ -68,7 +68,7 @@ class LifeDriver:
         self.savepoints: list[str] = []
         self.closed = False
         claimed = self._insist(lambda: claim(self.settings, self.clock, attempt, f"attempt {attempt}"))
-        job = StoredJob(operators=("op",), sink_paths={SINK: place.sink}, backend=backend)
+        job = StoredJob(operators=("op",), premises={}, sink_paths={SINK: place.sink}, backend=backend)
         self.job_storage = JobStorage(claimed, job)
         self.restore()
 
