@@ -24,7 +24,7 @@ def stored_files(folder: Path) -> dict[str, tuple[int, int]]:
     }
 
 
-@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+@pytest.mark.parametrize("backend", [pytest.param("hashmap", marks=pytest.mark.extra), "rocksdb"])
 def test_a_check_says_before_an_upgrade_what_the_start_would_say(tmp_path: Path, backend: str) -> None:
     rows = totals.make_input(tmp_path / "in", files=2)
     often = {"trigger": {"processingTime": "100ms"}, "stateBackend": {"type": backend}}
@@ -137,7 +137,9 @@ def test_another_number_of_sources_is_refused_by_the_check_as_by_the_start(tmp_p
 
 
 @pytest.mark.parametrize(
-    ("backend", "migrated"), [("hashmap", "full-pass"), ("rocksdb", "on-read")], ids=["hashmap", "rocksdb"]
+    ("backend", "migrated"),
+    [("hashmap", "full-pass"), pytest.param("rocksdb", "on-read", marks=pytest.mark.extra)],
+    ids=["hashmap", "rocksdb"],
 )
 def test_versions_of_one_job_start_as_the_check_has_said(tmp_path: Path, backend: str, migrated: str) -> None:
     rows = totals.make_input(tmp_path / "in", files=1)

@@ -22,7 +22,7 @@ def unconfigured(folder: Path, job: str, **params: str) -> dict[str, Any]:
     return document
 
 
-@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+@pytest.mark.parametrize("backend", [pytest.param("hashmap", marks=pytest.mark.extra), "rocksdb"])
 def test_a_job_configured_by_its_code_alone_is_exact_after_a_kill(tmp_path: Path, backend: str) -> None:
     rows = totals.make_input(tmp_path / "in", 6)
     places = {name: str(tmp_path / name) for name in ("checkpoints", "savepoints")}
@@ -38,7 +38,7 @@ def test_a_job_configured_by_its_code_alone_is_exact_after_a_kill(tmp_path: Path
     assert "spec.checkpointing.inlineThreshold is 0, from code (set_checkpoint_storage(" in said
 
 
-@pytest.mark.parametrize("backend", ["filesystem", "rocksdb"])
+@pytest.mark.parametrize("backend", ["filesystem", pytest.param("rocksdb", marks=pytest.mark.extra)])
 def test_a_job_runs_on_a_flink_conf_of_1_15_as_it_is(tmp_path: Path, backend: str) -> None:
     rows = totals.make_input(tmp_path / "in", 4)
     conf = CONF.read_text().replace("state.backend: filesystem", f"state.backend: {backend}")

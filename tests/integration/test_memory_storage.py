@@ -31,7 +31,9 @@ def until(driver: driving.Driver, client: Any, condition: Any, what: str) -> Non
     expected="all slots go back to the last checkpoint; a savepoint moves the state to a folder; output exact",
 )
 @pytest.mark.parametrize(
-    ("backend", "other"), [("hashmap", "rocksdb"), ("rocksdb", "hashmap")], ids=["hashmap", "rocksdb"]
+    ("backend", "other"),
+    [pytest.param("hashmap", "rocksdb", marks=pytest.mark.extra), ("rocksdb", "hashmap")],
+    ids=["hashmap", "rocksdb"],
 )
 def test_a_lost_slot_comes_back_and_a_savepoint_moves_the_state_to_files(
     tmp_path: Path, backend: str, other: str
@@ -81,7 +83,7 @@ def test_after_the_end_of_the_driver_nothing_is_left_and_the_job_says_so(tmp_pat
     totals.check(tmp_path / "again", rows)
 
 
-@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+@pytest.mark.parametrize("backend", ["hashmap", pytest.param("rocksdb", marks=pytest.mark.extra)])
 def test_a_state_that_is_too_large_fails_the_checkpoint_by_its_name_size_and_remedy(
     tmp_path: Path, backend: str
 ) -> None:

@@ -27,7 +27,10 @@ def newest_types(folder: Path) -> dict[str, str]:
     when="while a job is upgraded to code with other types of state, twice: over a checkpoint, then over a savepoint",
     expected="the job comes back each time; earlier code still starts from the old checkpoint; output exact",
 )
-@pytest.mark.parametrize(("backend", "other"), [("hashmap", "rocksdb"), ("rocksdb", "hashmap")])
+@pytest.mark.parametrize(
+    ("backend", "other"),
+    [pytest.param("hashmap", "rocksdb", marks=pytest.mark.extra), ("rocksdb", "hashmap")],
+)
 def test_a_job_is_upgraded_to_other_types_over_checkpoint_and_savepoint_with_kills(
     tmp_path: Path, backend: str, other: str
 ) -> None:
