@@ -207,5 +207,5 @@ class Life(stateful.RuleBasedStateMachine):
             self.harness.close()
 
 
-Life.TestCase.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+Life.TestCase.settings = settings(max_examples=20, stateful_step_count=25, deadline=None)
 test_state_that_expires_is_what_the_definition_says = Life.TestCase
