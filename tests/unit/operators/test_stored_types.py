@@ -38,11 +38,14 @@ def made(backend, tmp_path):
 
 
 def restored(made, backend, version, kept, tmp_path):
-    """A store filled from a copy of the kept files: RocksDB links them, and tests must not change them."""
-    if kept == "rocksdb" and backend != "rocksdb":
-        pytest.skip("RocksDB's own files are for RocksDB")
+    """A store filled from a copy of the kept files: RocksDB links them, and tests must not change them. None where
+    another backend has refused RocksDB's own files."""
     copy = shutil.copytree(FIXTURES / f"state-{version}" / kept, tmp_path / kept)
     store = next(made)
+    if kept == "rocksdb" and backend != "rocksdb":
+        with pytest.raises(errors.RestoreBlocked, match="format 'rocksdb'"):
+            store.restore(*stored_types.files_of(copy))
+        return None
     store.restore(*stored_types.files_of(copy))
     return store
 
@@ -59,7 +62,7 @@ def test_state_of_the_first_format_is_read_with_its_types_and_with_later_ones(
     made, backend, kept, version, tmp_path
 ):
     store = restored(made, backend, "v1", kept, tmp_path)
-    for key in (7, None):
+    for key in (7, None) if store is not None else ():
         check(store, version, key, "v1")
 
 
@@ -69,6 +72,8 @@ def test_half_migrated_state_is_read_with_its_types_and_with_later_ones(
     made, backend, kept, version, tmp_path
 ):
     store = restored(made, backend, "v2", kept, tmp_path)
+    if store is None:
+        return
     check(store, version, -1, "v2")
     for key in (7, None):
         check(store, version, key, "v1" if version == "v2" else "v1 by v2")
