@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from support.examples import example
+from support.examples import example, kills
 
 from sparkstate_tools.demo import job_process, oracle
 
@@ -45,9 +44,9 @@ def test_alerts_are_exact_through_a_kill(tmp_path: Path) -> None:
     job = job_process.JobProcess(manifest, tmp_path / "work", {})
     job.start()
     try:
-        killed = job.wait_until("a checkpoint in the middle", lambda: _in_the_middle(job), 240)
+        killed = job.wait_until("a checkpoint in the middle", lambda: kills.in_the_middle(job), 240)
         os.kill(killed["pid"], signal.SIGKILL)
-        back = job.wait_until("the restored driver", lambda: _restored(job, killed["pid"]), 180)
+        back = job.wait_until("the restored driver", lambda: kills.restored(job, killed["pid"]), 180)
         assert back["restored_from"] is not None
         last_rule_ms = round(rules[-1].since.timestamp() * 1000)
         last_payment_ms = round(max(payment.at for payment in made).timestamp() * 1000)
@@ -64,17 +63,3 @@ def test_alerts_are_exact_through_a_kill(tmp_path: Path) -> None:
     ]
     found = sorted((row["card"], row["payment"], row["at"], row["amount"]) for row in rows)
     assert found == payments.expected(made, rules)
-
-
-def _in_the_middle(job: job_process.JobProcess) -> dict[str, Any] | None:
-    status, driver = job.status(), job.driver()
-    if status is None or driver is None or status["last_checkpoint"] is None or status["epoch"] < 6:
-        return None
-    return {**status, "pid": driver[0]}
-
-
-def _restored(job: job_process.JobProcess, killed_pid: int) -> dict[str, Any] | None:
-    status, driver = job.status(), job.driver()
-    if status is None or driver is None or driver[0] == killed_pid or status["phase"] != "RUNNING":
-        return None
-    return status

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from support.examples import example
+from support.examples import example, kills
 
 from sparkstate_tools.demo import job_process, oracle
 
@@ -45,9 +45,9 @@ def test_runs_load_and_late_readings_are_exact_through_a_kill(tmp_path: Path) ->
     job = job_process.JobProcess(manifest, tmp_path / "work", {})
     job.start()
     try:
-        killed = job.wait_until("a checkpoint in the middle", lambda: _in_the_middle(job), 240)
+        killed = job.wait_until("a checkpoint in the middle", lambda: kills.in_the_middle(job), 240)
         os.kill(killed["pid"], signal.SIGKILL)
-        back = job.wait_until("the restored driver", lambda: _restored(job, killed["pid"]), 180)
+        back = job.wait_until("the restored driver", lambda: kills.restored(job, killed["pid"]), 180)
         assert back["restored_from"] is not None
         end_ms = round(max(each.at for each in made).timestamp() * 1000) - 10 * 60_000 - 1
         job.wait_until(
@@ -75,17 +75,3 @@ def test_runs_load_and_late_readings_are_exact_through_a_kill(tmp_path: Path) ->
 def _rows(folder: Path, columns: tuple[str, ...]) -> list[tuple[Any, ...]]:
     tables = [pq.read_table(path) for path in oracle.committed_files(folder)]
     return [tuple(row[name] for name in columns) for table in tables for row in table.to_pylist()]
-
-
-def _in_the_middle(job: job_process.JobProcess) -> dict[str, Any] | None:
-    status, driver = job.status(), job.driver()
-    if status is None or driver is None or status["last_checkpoint"] is None or status["epoch"] < 6:
-        return None
-    return {**status, "pid": driver[0]}
-
-
-def _restored(job: job_process.JobProcess, killed_pid: int) -> dict[str, Any] | None:
-    status, driver = job.status(), job.driver()
-    if status is None or driver is None or driver[0] == killed_pid or status["phase"] != "RUNNING":
-        return None
-    return status

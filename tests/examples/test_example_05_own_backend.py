@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from support.examples import example
+from support.examples import example, kills
 
 from sparkstate.serde.types import Types
 from sparkstate.testing import KeyedProcessHarness
@@ -140,10 +140,8 @@ def _in_the_middle(job: job_process.JobProcess) -> dict[str, Any] | None:
 
 
 def _restored(job: job_process.JobProcess, killed_pid: int) -> dict[str, Any] | None:
-    status, driver = job.status(), job.driver()
-    if status is None or driver is None or driver[0] == killed_pid or status["phase"] != "RUNNING":
-        return None
-    return status if status["slots"] else None
+    status = kills.restored(job, killed_pid)
+    return status if status is not None and status["slots"] else None
 
 
 def _consumed(job: job_process.JobProcess, watermark_ms: int) -> None:

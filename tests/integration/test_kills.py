@@ -6,19 +6,19 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.drivers import lives
-from support.drivers.lives import Kill, every_kill
+from support.drivers.lives import Kill, Victim, every_kill
 
 from sparkstate.phases import CHECKPOINT_PHASES, EPOCH_PHASES, ProcessPhase
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
 
-NAMES = {"slot": "a slot", "worker": "a Python worker of Spark", "driver": "the driver"}
-EXPECTED = {
+EXPECTED: Mapping[Victim, str] = {
     "slot": "all slots go back to the last checkpoint, the source with them; the same driver goes on; output exact",
     "worker": "Spark tries the task again; what the dead one fed never becomes state; output exact",
     "driver": "the next attempt finds the lineage by the job's name and restores its last checkpoint; output exact",
@@ -40,18 +40,7 @@ SAMPLE = {
         Kill("driver", ProcessPhase.CHECKPOINT_PUBLISH),
     ),
 }
-
-
-def a_life(backend: str, name: str, kills: tuple[Kill, ...], *marks: pytest.MarkDecorator) -> Any:
-    faults = [
-        pytest.mark.fault(
-            broken=f"{NAMES[kill.victim]} is killed (SIGKILL)",
-            when=f"in the phase {kill.phase}",
-            expected=EXPECTED[kill.victim],
-        )
-        for kill in kills
-    ]
-    return pytest.param(backend, kills, id=f"{backend}-{name}", marks=[*marks, *faults])
+a_life = functools.partial(lives.a_life, expected=EXPECTED)
 
 
 FULL = [

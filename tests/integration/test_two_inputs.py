@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import os
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from support.drivers import lives
-from support.drivers.lives import Kill, every_kill
+from support.drivers.lives import Kill, Victim, every_kill
 
 from sparkstate.control import documents
 from sparkstate.phases import CHECKPOINT_PHASES, EPOCH_PHASES, ProcessPhase
@@ -184,24 +185,12 @@ KILLS = {
         Kill("driver", ProcessPhase.CHECKPOINT_COMMIT),
     ),
 }
-NAMES = {"slot": "a slot", "worker": "a Python worker of Spark", "driver": "the driver"}
-EXPECTED = {
+EXPECTED: Mapping[Victim, str] = {
     "slot": "rows of both inputs, broadcast state and operator state go back to the last checkpoint; output exact",
     "worker": "what the dead one fed of either input never becomes state; output exact",
     "driver": "the next attempt goes on with all inputs, broadcast state and operator state; output exact",
 }
-
-
-def a_life(backend: str, name: str, kills: tuple[Kill, ...], *marks: pytest.MarkDecorator) -> Any:
-    faults = [
-        pytest.mark.fault(
-            broken=f"{NAMES[kill.victim]} of a job with two inputs and broadcast rows is killed (SIGKILL)",
-            when=f"in the phase {kill.phase}",
-            expected=EXPECTED[kill.victim],
-        )
-        for kill in kills
-    ]
-    return pytest.param(backend, kills, id=f"{backend}-{name}", marks=[*marks, *faults])
+a_life = functools.partial(lives.a_life, expected=EXPECTED, of=" of a job with two inputs and broadcast rows")
 
 
 @pytest.mark.parametrize(("backend", "kills"), [a_life(b, "sample", kills) for b, kills in KILLS.items()])

@@ -56,8 +56,8 @@ class ReadOnlyContext(OnTimerContext):
         """The broadcast state of that name, for reading: slots that changed it for their own keys would differ."""
 
 
-class BroadcastContext(ABC):
-    """Given to ``process_broadcast_element``. There is no key."""
+class _UnkeyedContext(ABC):
+    """The times of a row that has no key."""
 
     @abstractmethod
     def timestamp(self) -> int | None:
@@ -70,6 +70,10 @@ class BroadcastContext(ABC):
     @abstractmethod
     def current_processing_time(self) -> int:
         """Wall time in ms: fixed for the whole epoch, and the same in every slot."""
+
+
+class BroadcastContext(_UnkeyedContext):
+    """Given to ``process_broadcast_element``. There is no key."""
 
     @abstractmethod
     def get_broadcast_state(
@@ -123,20 +127,8 @@ class KeyedBroadcastProcessFunction(KeyedFunction):
         """Called once at the end, also after a failure. It emits nothing: ``finish`` does."""
 
 
-class UnkeyedReadOnlyContext(ABC):
+class UnkeyedReadOnlyContext(_UnkeyedContext):
     """Given to ``process_element`` of a :class:`BroadcastProcessFunction`. There is no key, and there are no timers."""
-
-    @abstractmethod
-    def timestamp(self) -> int | None:
-        """The row's event time in ms, None without event time."""
-
-    @abstractmethod
-    def current_watermark(self) -> int:
-        """The watermark in ms; ``MIN_WATERMARK`` before the first."""
-
-    @abstractmethod
-    def current_processing_time(self) -> int:
-        """Wall time in ms: fixed for the whole epoch, and the same in every slot."""
 
     @abstractmethod
     def get_broadcast_state(

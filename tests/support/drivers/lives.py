@@ -14,11 +14,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
+import pytest
+
 from sparkstate.phases import MAX_HOLD_S, ProcessPhase
 from sparkstate_tools.drivers import driving, totals
 
 Victim = Literal["slot", "worker", "driver"]
 VICTIMS: Final[tuple[Victim, ...]] = ("slot", "worker", "driver")
+VICTIM_NAMES: Final[Mapping[Victim, str]] = {
+    "slot": "a slot",
+    "worker": "a Python worker of Spark",
+    "driver": "the driver",
+}
 
 ENTERED_BY: Final[Mapping[ProcessPhase, tuple[Victim, ...]]] = {
     ProcessPhase.RESTORE_BEGIN: ("driver",),
@@ -68,6 +75,27 @@ class Kill:
 def every_kill(phases: tuple[ProcessPhase, ...]) -> tuple[Kill, ...]:
     """All kills that are possible in these phases."""
     return tuple(Kill(v, p) for p in phases for v in VICTIMS if (v, p) not in IMPOSSIBLE)
+
+
+def a_life(
+    backend: str,
+    name: str,
+    kills: tuple[Kill, ...],
+    *marks: pytest.MarkDecorator,
+    expected: Mapping[Victim, str],
+    of: str = "",
+) -> Any:
+    """The parameters ``backend`` and ``kills`` of a test, with a fault for each kill. ``expected``: by victim; ``of``:
+    whose processes they are, if that is to be said."""
+    faults = [
+        pytest.mark.fault(
+            broken=f"{VICTIM_NAMES[kill.victim]}{of} is killed (SIGKILL)",
+            when=f"in the phase {kill.phase}",
+            expected=expected[kill.victim],
+        )
+        for kill in kills
+    ]
+    return pytest.param(backend, kills, id=f"{backend}-{name}", marks=[*marks, *faults])
 
 
 class Input:

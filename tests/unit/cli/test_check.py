@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.commands.manifests import ROTATIONS
 from support.storage import stored_job
 
 from sparkstate import clock, errors, manifest
@@ -14,23 +15,11 @@ from sparkstate.checkpoint.restore import RestoredSnapshot
 from sparkstate.cli import main
 from sparkstate.stored import restore_points
 
-MANIFEST = """
-apiVersion: sparkstate.io/v1alpha1
-kind: StatefulSparkJob
-metadata:
-  name: rotations
-spec:
-  pythonFile: job.py
-  slots: 2
-  stateBackend: {type: hashmap}
-  checkpointing: {storage: state, interval: 5s}
-"""
-
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     found = tmp_path / "job.yaml"
-    found.write_text(MANIFEST)
+    found.write_text(ROTATIONS)
     return found
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from support.commands.manifests import ROTATIONS
 from support.examples import example
 from support.storage import stored_job
 
@@ -14,23 +15,11 @@ from sparkstate.cli import main
 from sparkstate.log import lineage
 from sparkstate.testing import KeyedProcessHarness
 
-MANIFEST = """
-apiVersion: sparkstate.io/v1alpha1
-kind: StatefulSparkJob
-metadata:
-  name: rotations
-spec:
-  pythonFile: job.py
-  slots: 2
-  stateBackend: {type: hashmap}
-  checkpointing: {storage: state, interval: 5s}
-"""
-
 
 @pytest.fixture
 def manifest(tmp_path: Path) -> Path:
     path = tmp_path / "job.yaml"
-    path.write_text(MANIFEST)
+    path.write_text(ROTATIONS)
     return path
 
 
@@ -83,7 +72,7 @@ def test_an_unknown_command_is_wrong_usage(capsys) -> None:
 
 
 def test_an_error_is_one_line_and_its_own_exit_code(capsys, manifest: Path) -> None:
-    manifest.write_text(MANIFEST.replace("slots: 2", "slots: none"))
+    manifest.write_text(ROTATIONS.replace("slots: 2", "slots: none"))
     assert main.main(["explain", str(manifest)]) == 2
     text = capsys.readouterr().err
     assert text.startswith("error: ")

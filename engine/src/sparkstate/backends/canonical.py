@@ -99,10 +99,7 @@ def check_same_table(stored: TableSpec, declared: TableSpec) -> Verdict:
         raise errors.StateMigrationError(verdict.message)
     if expiring.ttl_of(stored.value_type) != expiring.ttl_of(declared.value_type):
         # A store that can change it has done so before.
-        raise errors.StateMigrationError(
-            f"{verdict.message}; this backend does not change a time-to-live; restore into hashmap, rocksdb, "
-            "or a backend whose stores derive from RowStore"
-        )
+        raise errors.StateMigrationError(f"{verdict.message}; {evolution.KEEPS_LIVES}")
     return verdict
 
 

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, Protocol, runtime_checkable
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final, NamedTuple, Protocol, runtime_checkable
 
 from sparkstate.backends.base import TableSpec
 from sparkstate.serde import expiring
+from sparkstate.settings import MIB
+
+_MOST_BYTES: Final = 64 * MIB
+"""No more values are read in a sweep of rows, however few they are: an epoch waits for it."""
 
 
 class SweepPace(NamedTuple):
@@ -34,3 +40,47 @@ class ExpiringStore(Protocol):
         """Entries stamped at ``cutoff`` or before have expired. From now on canonical snapshots leave them out. Look at
         some entries (elements of lists, entries of maps), behind those looked at the last time and from the beginning
         after the last one, and remove those that have expired; how many. Called like a commit."""
+
+
+class Adoption(NamedTuple):
+    """The change of a stored table to another time-to-live."""
+
+    spec: TableSpec
+    """Of the table from then on. Its own type stays: ``table`` judges that afterwards."""
+    convert: expiring.Convert | None
+    """From the bytes of a value to those of the adopted one; None: they are so already."""
+
+
+def adoption(stored: TableSpec | None, declared: TableSpec, times: expiring.Times) -> Adoption | None:
+    """The change that :meth:`ExpiringStore.adopt` has to make. None: there is none, or ``table`` will refuse the state."""
+    if stored is None or stored.value_type is None or stored.kind is not declared.kind:
+        return None
+    before, now = expiring.ttl_of(stored.value_type), expiring.ttl_of(declared.value_type)
+    if before == now:
+        return None
+    adopted = replace(stored, value_type=expiring.with_ttl(stored.value_type, now))
+    return Adoption(adopted, expiring.converter(before, now, times))
+
+
+class Swept(NamedTuple):
+    """Rows that a sweep has looked at."""
+
+    expired: list[bytes]
+    """Keys of those that have expired."""
+    looked: int
+    rest: bytes | None
+    """The least key behind them; None: there are no more rows."""
+
+
+def look(rows: Iterable[tuple[bytes, bytes]], cutoff: int, most: int) -> Swept:
+    """Look at rows in the order of their keys, at most so many; more than none."""
+    has_expired = expiring.expired_bytes(cutoff)
+    expired: list[bytes] = []
+    looked = size = 0
+    for looked, (key, value) in enumerate(rows, 1):
+        size += len(value)
+        if has_expired(value):
+            expired.append(key)
+        if looked == most or size >= _MOST_BYTES:
+            return Swept(expired, looked, key + b"\0")
+    return Swept(expired, looked, None)

@@ -7,7 +7,6 @@ one. Shards come in the canonical form, whose rows tell how large each state is.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import threading
 from collections import Counter
 from collections.abc import Mapping
@@ -18,6 +17,7 @@ from sparkstate.backends.base import ShardSnapshot, StreamedSnapshot
 from sparkstate.checkpoint.transfer import Transfer
 from sparkstate.checkpoint.uploader import UploadTarget
 from sparkstate.handles import FileHandle, ShardHandle
+from sparkstate.storage.arriving import data_checksum
 
 
 class InlineUploader:
@@ -96,5 +96,4 @@ class InlineUploader:
 
 
 def _inline(name: str, data: bytes) -> FileHandle:
-    checksum = "sha256:" + hashlib.sha256(data).hexdigest()
-    return FileHandle(name=name, size=len(data), checksum=checksum, inline=data)
+    return FileHandle(name=name, size=len(data), checksum=data_checksum(data), inline=data)

@@ -8,7 +8,6 @@ one object each. After an upload the stored size is asked for; the content is ve
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import itertools
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,7 +22,7 @@ from sparkstate.checkpoint.transfer import Transfer
 from sparkstate.handles import FileHandle, ShardHandle
 from sparkstate.settings import MIB
 from sparkstate.storage import layout, naming, streams
-from sparkstate.storage.arriving import file_checksum
+from sparkstate.storage.arriving import data_checksum, file_checksum
 from sparkstate.storage.objectstore import ObjectStore
 from sparkstate.storage.sending import Sender
 
@@ -98,7 +97,7 @@ class _Merged:
         """Lay down one file."""
         with self._lock:
             at = self._stream.get_pos()
-            self._files.append(_Small(plan, name, identity, at, len(data), _checksum(data)))
+            self._files.append(_Small(plan, name, identity, at, len(data), data_checksum(data)))
             self._stream.write(data)
 
     def end(self) -> FileHandle | None:
@@ -264,7 +263,7 @@ class Uploader:
         """A small file: inline up to the threshold, else into the merged object, whose end brings its handle."""
         if len(data) <= self._threshold:
             return FileHandle(
-                name=name, size=len(data), checksum=_checksum(data), inline=data, identity=identity
+                name=name, size=len(data), checksum=data_checksum(data), inline=data, identity=identity
             )
         merged.add(plan, name, data, identity)
         return None
@@ -328,15 +327,11 @@ class Uploader:
         return layout.data_name(target.incarnation, target.checkpoint_id, self._ids())
 
 
-_EMPTY = "sha256:" + hashlib.sha256(b"").hexdigest()
+_EMPTY = data_checksum(b"")
 
 
 def _join(folder: str, name: str) -> str:
     return f"{folder}/{name}" if folder else name
-
-
-def _checksum(data: bytes) -> str:
-    return "sha256:" + hashlib.sha256(data).hexdigest()
 
 
 def _result(plan: _Plan) -> ShardHandle:

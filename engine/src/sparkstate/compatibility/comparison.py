@@ -27,10 +27,6 @@ _OUTCOMES: Final[Mapping[VerdictKind, Outcome]] = {
     VerdictKind.FULL_PASS: Outcome.FULL_PASS,
     VerdictKind.REFUSED: Outcome.REFUSED,
 }
-_OTHER_BACKEND: Final = (
-    "this backend does not change a time-to-live; restore into hashmap, rocksdb, or a backend whose stores derive from "
-    "RowStore"
-)
 StateKey = tuple[str, str, bool]
 """Uid, name, and whether it is keyed: keyed state and operator state have names of their own."""
 
@@ -86,7 +82,9 @@ def judge(meta: StateMeta, declared: Declaration, backend: str, takes_ttl: bool 
     reads_all = backend != "rocksdb" or meta.kind not in _KEYED
     verdict = evolution.compare(stored, declared, reads_all=reads_all)
     if not (takes_ttl or verdict.is_refused) and _life(stored) != _life(declared):
-        verdict = replace(verdict, kind=VerdictKind.REFUSED, part="time-to-live", remedy=_OTHER_BACKEND)
+        verdict = replace(
+            verdict, kind=VerdictKind.REFUSED, part="time-to-live", remedy=evolution.KEEPS_LIVES
+        )
     refused = verdict.is_refused
     return StateFinding(
         operator=declared.uid,

@@ -66,8 +66,9 @@ def check(
         key_space, refused = _key_space(chosen, restored)
         specs = planning.operator_specs(declared)
         slots = min(chosen.slots, key_space.shards)
-        refused += (*_sources(restored, declared), *_premises(restored, declared))
-        notices = [*_unseen_sources(restored, declared), *_tried(chosen, python_path, clock)]
+        moved, unseen = _sources(restored, declared)
+        refused += (*moved, *_premises(restored, declared))
+        notices = [*unseen, *_tried(chosen, python_path, clock)]
         own = chosen.backend if chosen.backend.type == "custom" else declaration.EITHER
         request = opening.OpeningRequest(specs, key_space, slots, dict(settings.entry.params), own)
         found = opening.opened(slot_pool.pickled(request), python_path)
@@ -126,21 +127,19 @@ def _calling(job: entry.JobFunction, spark: Any, params: dict[str, str], beneath
         raise errors.UserCodeError(f"the job's function raised {type(error).__name__}: {error}") from error
 
 
-def _sources(restored: RestoredSnapshot, declared: graph.Graph) -> tuple[JobFinding, ...]:
-    """The refusals of a start: its own, and those of Spark, which counts a frame for each time that it is read."""
+def _sources(
+    restored: RestoredSnapshot, declared: graph.Graph
+) -> tuple[tuple[JobFinding, ...], tuple[str, ...]]:
+    """The refusals of a start: its own, and those of Spark, which counts a frame for each time that it is read. And
+    notices about a snapshot of an older version, which does not say who read its sources."""
+    readers = restored.metadata.source_readers if restored.metadata is not None else ()
+    offsets, formats = _offsets(restored), _formats(declared)
+    notices = () if readers else differences.notices(offsets, formats)
     try:
         restoring.require_sources(restored, declared)
     except errors.RestoreBlocked as error:
-        stored = restored.metadata.source_readers if restored.metadata else ()
-        return differences.of_readers(stored, declared.source_readers(), str(error))
-    return differences.of_sources(_offsets(restored), _formats(declared))
-
-
-def _unseen_sources(restored: RestoredSnapshot, declared: graph.Graph) -> tuple[str, ...]:
-    """For a snapshot of an older version, which does not say who read its sources."""
-    if restored.metadata is not None and restored.metadata.source_readers:
-        return ()
-    return differences.notices(_offsets(restored), _formats(declared))
+        return differences.of_readers(readers, declared.source_readers(), str(error)), notices
+    return differences.of_sources(offsets, formats), notices
 
 
 def _premises(restored: RestoredSnapshot, declared: graph.Graph) -> Iterator[JobFinding]:

@@ -129,6 +129,11 @@ class Verdict:
         )
 
 
+KEEPS_LIVES: Final = (
+    "this backend does not change a time-to-live; restore into hashmap, rocksdb, or a backend whose stores derive from "
+    "RowStore"
+)
+"""The remedy where a store cannot adopt a time-to-live."""
 AS_BEFORE: Final = "declare it as it was, or give the new state another name"
 
 

@@ -101,6 +101,11 @@ class ArrivingFile:
         fcntl.fcntl(self._file, fcntl.F_SETFL, flags & ~_DIRECT)
 
 
+def data_checksum(data: bytes) -> str:
+    """``sha256:`` and the hex digest of a few bytes."""
+    return "sha256:" + hashlib.sha256(data).hexdigest()
+
+
 def file_checksum(path: Path) -> str:
     """``sha256:`` and the hex digest of a local file."""
     with path.open("rb") as file:

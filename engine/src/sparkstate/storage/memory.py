@@ -7,13 +7,13 @@ lineage works as on a disk; no other process ever sees the store, and so none ca
 from __future__ import annotations
 
 import functools
-import hashlib
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from sparkstate import clock, errors
 from sparkstate.storage import naming
+from sparkstate.storage.arriving import data_checksum
 from sparkstate.storage.objectstore import ObjectInfo, Upload
 
 
@@ -49,7 +49,7 @@ class MemoryStore:
     def get_file(self, key: str, target: Path) -> str:
         data = self.get(key)
         target.write_bytes(data)
-        return "sha256:" + hashlib.sha256(data).hexdigest()
+        return data_checksum(data)
 
     def head(self, key: str) -> ObjectInfo:
         data, modified_ms = self._find(key)

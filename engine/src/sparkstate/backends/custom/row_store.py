@@ -5,7 +5,6 @@ from __future__ import annotations
 import abc
 import itertools
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -27,7 +26,7 @@ from sparkstate.backends.custom.factory import BackendFactory
 from sparkstate.backends.custom.ordered_rows import OrderedRows, RowsView
 from sparkstate.backends.custom.row_keys import RowKeys
 from sparkstate.backends.custom.row_sweep import RowSweep
-from sparkstate.backends.expiring import SweepPace
+from sparkstate.backends.expiring import SweepPace, adoption
 from sparkstate.keygroups import KeyGroupRange
 from sparkstate.serde import composite, expiring
 from sparkstate.serde.migration import Migration
@@ -107,14 +106,10 @@ class RowStore:
 
     def adopt(self, spec: TableSpec, times: expiring.Times) -> None:
         found = self._tables.get((spec.uid, spec.name))
-        if found is None or found.spec.value_type is None or found.spec.kind is not spec.kind:
-            return  # ``table`` judges the rest
-        stored, declared = expiring.ttl_of(found.spec.value_type), expiring.ttl_of(spec.value_type)
-        if stored == declared:
-            return
-        adopted = replace(found.spec, value_type=expiring.with_ttl(found.spec.value_type, declared))
-        self._retyped(found, adopted, expiring.converter(stored, declared, times))
-        self._sweeps.pop((spec.uid, spec.name), None)
+        wanted = adoption(None if found is None else found.spec, spec, times)
+        if wanted is not None:
+            self._retyped(found, wanted.spec, wanted.convert)
+            self._sweeps.pop((spec.uid, spec.name), None)
 
     def expire(self, spec: TableSpec, cutoff: int, pace: SweepPace) -> int:
         table, sweep = self.table(spec), self._sweeps.setdefault((spec.uid, spec.name), RowSweep())

@@ -1,14 +1,15 @@
-"""A restored table whose state is now declared with another type: all its values are migrated at once, in memory."""
+"""A restored table whose state is now declared with another type, or with another time-to-live: all its values are
+changed at once, in memory."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Final
 
 from sparkstate.backends import canonical
 from sparkstate.backends.base import TableSpec
-from sparkstate.backends.canonical import RowBlock, RowTuple
+from sparkstate.backends.canonical import RowBlock
 from sparkstate.backends.hashmap import snapshot, tables
 from sparkstate.backends.hashmap.column_table import HashMapColumnTable
 from sparkstate.backends.hashmap.key_groups import KeyGroupsOfKeys
@@ -28,11 +29,7 @@ def taken_up(
     assert old is not None
     migrate = Migration(old, () if verdict.plan is None else (verdict.plan,))
     if isinstance(table, HashMapColumnTable):
-        made = create_table(spec, key_groups)
-        codec = canonical.TableCodec(spec)
-        for rows in _batches(_rows(table, key_groups)):
-            made.load(codec, RowBlock(0, [(*row[:4], migrate(row[4])) for row in rows]))
-        return made
+        return rewritten(table, spec, migrate, key_groups)
     assert not isinstance(table, tables.HashMapTimerTable)
     table.migrate(spec, _convert(table.spec, spec, migrate))
     return table
@@ -46,15 +43,21 @@ def _convert(before: TableSpec, now: TableSpec, migrate: Migration) -> Callable[
     return lambda stored: decode(migrate(encode(stored)))
 
 
-def _rows(table: HashMapColumnTable, key_groups: KeyGroupsOfKeys) -> Iterator[RowTuple]:
+def rewritten(
+    table: HashMapTable,
+    spec: TableSpec,
+    convert: Callable[[bytes], bytes | None],
+    key_groups: KeyGroupsOfKeys,
+) -> HashMapTable:
+    """A table of ``spec`` with the values of another, whose bytes went through ``convert``; None: the value is gone."""
+    made, codec = create_table(spec, key_groups), canonical.TableCodec(spec)
     frozen = snapshot.FrozenTable(table.spec, table.freeze(), key_groups.by_key)
-    for part in snapshot.rows(0, frozen):
-        if isinstance(part, RowBlock):
-            yield from part.rows
-        else:
-            yield part[1:]
-
-
-def _batches(rows: Iterator[RowTuple]) -> Iterator[list[RowTuple]]:
-    while batch := list(itertools.islice(rows, _ROWS_AT_ONCE)):
-        yield batch
+    converted = (
+        (row.key_group, row.key, row.namespace, row.sub, value)
+        for row in snapshot.single_rows(0, frozen)
+        if (value := convert(row.value)) is not None
+    )
+    while rows := list(itertools.islice(converted, _ROWS_AT_ONCE)):
+        made.load(codec, RowBlock(0, rows))
+    frozen.view.release()
+    return made

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from sparkstate import errors
 from sparkstate.backends import base, canonical
 from sparkstate.backends.base import ShardStats, TableChanges, TableSpec, TableStats
-from sparkstate.backends.expiring import SweepPace
+from sparkstate.backends.expiring import SweepPace, adoption
 from sparkstate.backends.hashmap import migration, snapshot, tables
 from sparkstate.backends.hashmap.column_table import HashMapColumnTable
 from sparkstate.backends.hashmap.key_groups import KeyGroupsOfKeys
@@ -24,7 +23,6 @@ from sparkstate.keygroups import KeyGroupRange
 from sparkstate.serde import expiring
 
 _SAMPLE = 64
-_ROWS_AT_ONCE = 2048
 
 
 class HashMapShardStore:
@@ -76,33 +74,16 @@ class HashMapShardStore:
     def adopt(self, spec: TableSpec, times: expiring.Times) -> None:
         name = (spec.uid, spec.name)
         found = self._tables.get(name)
-        if found is None or found.spec.value_type is None or found.spec.kind is not spec.kind:
-            return  # ``table`` judges the rest
-        stored, declared = expiring.ttl_of(found.spec.value_type), expiring.ttl_of(spec.value_type)
-        if stored == declared:
+        wanted = adoption(None if found is None else found.spec, spec, times)
+        if found is None or wanted is None:
             return
-        adopted = replace(found.spec, value_type=expiring.with_ttl(found.spec.value_type, declared))
-        convert = expiring.converter(stored, declared, times)
         self._sweeps.pop(name, None)
-        if convert is None:
-            found.spec = adopted
+        if wanted.convert is None:
+            found.spec = wanted.spec
         else:
-            self._tables[name] = self._converted(found, adopted, convert)
-
-    def _converted(self, table: HashMapTable, spec: TableSpec, convert: expiring.Convert) -> HashMapTable:
-        """A table of ``spec`` with the values of another."""
-        key_groups = self._key_groups[spec.uid]
-        made, codec = create_table(spec, key_groups), canonical.TableCodec(spec)
-        frozen = snapshot.FrozenTable(table.spec, table.freeze(), key_groups.by_key)
-        made_rows = (
-            (row.key_group, row.key, row.namespace, row.sub, value)
-            for row in snapshot.single_rows(0, frozen)
-            if (value := convert(row.value)) is not None
-        )
-        while rows := list(itertools.islice(made_rows, _ROWS_AT_ONCE)):
-            made.load(codec, canonical.RowBlock(0, rows))
-        frozen.view.release()
-        return made
+            self._tables[name] = migration.rewritten(
+                found, wanted.spec, wanted.convert, self._key_groups[spec.uid]
+            )
 
     def expire(self, spec: TableSpec, cutoff: int, pace: SweepPace) -> int:
         table = self.table(spec)

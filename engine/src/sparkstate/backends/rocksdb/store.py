@@ -14,7 +14,7 @@ import msgspec
 from sparkstate import errors
 from sparkstate.backends import canonical
 from sparkstate.backends.base import ShardSnapshot, ShardStats, TableChanges, TableSpec, TableStats
-from sparkstate.backends.expiring import SweepPace
+from sparkstate.backends.expiring import SweepPace, adoption
 from sparkstate.backends.heap_timers import HeapTimerTable
 from sparkstate.backends.layered_dict import View
 from sparkstate.backends.rocksdb import (
@@ -194,18 +194,13 @@ class RocksDBShardStore:
     def adopt(self, spec: TableSpec, times: expiring.Times) -> None:
         name = (spec.uid, spec.name)
         stored = self._specs.get(name)
-        if stored is None or stored.value_type is None or stored.kind is not spec.kind:
-            return  # ``table`` judges the rest
-        before, declared = expiring.ttl_of(stored.value_type), expiring.ttl_of(spec.value_type)
-        if before == declared:
+        wanted = adoption(stored, spec, times)
+        if stored is None or wanted is None:
             return
-        convert = expiring.converter(before, declared, times)
-        if convert is not None:
+        if wanted.convert is not None:
             with failures.translated(self._path, "converting"):
-                self._write(sweeping.converted(self._family(stored), convert))
-        self._specs[name] = dataclasses.replace(
-            stored, value_type=expiring.with_ttl(stored.value_type, declared)
-        )
+                self._write(sweeping.converted(self._family(stored), wanted.convert))
+        self._specs[name] = wanted.spec
         self._tables.pop(name, None)  # it encodes and decodes by the type before
         self._sweeps.pop(name, None)
 

@@ -10,15 +10,13 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator
 
-from sparkstate.backends.expiring import SweepPace
+from sparkstate.backends.expiring import SweepPace, look
 from sparkstate.backends.rocksdb.family import Family, FamilyWrites
 from sparkstate.serde import expiring
 from sparkstate.settings import MIB
 
 _ROWS_AT_ONCE = 20_000
 _BYTES_AT_ONCE = 4 * MIB
-_MOST_BYTES = 64 * MIB
-"""No more values are read in a sweep, however few they are: an epoch waits for it."""
 _SETTLED_S = 2.0
 """RocksDB knows the age of a file in whole seconds, and merges those that are older than one."""
 _FEW_ROWS = 1000
@@ -56,23 +54,14 @@ class RowSweep:
         count = pace.entries(max(self._rows, self._looked, family.integer("rocksdb.estimate-num-keys")))
         if not count:
             return FamilyWrites(family)
-        has_expired = expiring.expired_bytes(self.cutoff)
-        deletes: list[bytes] = []
-        rest, size = None, 0
-        for number, (key, value) in enumerate(family.look_through(self._start), 1):
-            self._looked += 1
-            size += len(value)
-            if has_expired(value):
-                deletes.append(key)
-            if number == count or size >= _MOST_BYTES:
-                rest = key + b"\x00"
-                break
-        self._removed += len(deletes)
-        if rest is None:
+        found = look(family.look_through(self._start), self.cutoff, count)
+        self._looked += found.looked
+        self._removed += len(found.expired)
+        if found.rest is None:
             self._end_pass()
         else:
-            self._start = rest
-        return FamilyWrites(family, deletes)
+            self._start = found.rest
+        return FamilyWrites(family, found.expired)
 
     def _end_pass(self) -> None:
         left = self._looked - self._removed

@@ -51,6 +51,9 @@ class BroadcastIntake(TwoInputIntake):
         own: int = pc.sum(pc.equal(batch.column(columns.INPUT), 0)).as_py() or 0
         return own
 
+    def _counted_late(self, batch: pa.RecordBatch, is_late: pa.Array, late: int) -> int:
+        return self._counted(batch.filter(is_late))
+
 
 def rows_of(batch: pa.RecordBatch, number: int, names: Sequence[str]) -> pa.RecordBatch:
     """Rows of one input, by the names of its columns."""
