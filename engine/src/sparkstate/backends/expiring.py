@@ -52,7 +52,7 @@ class Adoption(NamedTuple):
 
 
 def adoption(stored: TableSpec | None, declared: TableSpec, times: expiring.Times) -> Adoption | None:
-    """The change that :meth:`ExpiringStore.adopt` has to make. None: there is none, or ``table`` will refuse the state."""
+    """The change that :meth:`ExpiringStore.adopt` has to make. None: there is none, or ``table`` refuses the state."""
     if stored is None or stored.value_type is None or stored.kind is not declared.kind:
         return None
     before, now = expiring.ttl_of(stored.value_type), expiring.ttl_of(declared.value_type)
