@@ -1,4 +1,5 @@
-"""The tables of a benchmark run, as a page shows them: ``python scripts/benchmark_tables.py``.
+"""The tables of a benchmark run, as a page shows them: ``python scripts/benchmark_tables.py``; ``--write`` puts them into
+the README.
 
 ``make bench ARGS='--name readme …'`` writes the results, on an idle machine. So each figure is one that a run has
 printed, and stands with its command, commit, day and machine.
@@ -6,12 +7,16 @@ printed, and stands with its command, commit, day and machine.
 
 from __future__ import annotations
 
+import argparse
 import json
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-RESULTS = Path(__file__).resolve().parent.parent / "benchmarks" / "results" / "readme.json"
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "benchmarks" / "results" / "readme.json"
+PAGE = ROOT / "README.md"
 BEGIN, END = "<!-- figures -->", "<!-- end of the figures -->"
 Row = Mapping[str, Any]
 _NAMES = {
@@ -133,5 +138,15 @@ def _targets(targets: Sequence[Row]) -> str:
     return _table(("", "to reach", "measured", ""), rows)
 
 
+def main(arguments: Sequence[str]) -> None:
+    """Print the tables, or write them into the page."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--write", action="store_true", help=f"into {PAGE.name}")
+    if parser.parse_args(arguments).write:
+        PAGE.write_text(with_figures(PAGE.read_text(encoding="utf-8"), read()), encoding="utf-8")
+    else:
+        print(figures(read()))
+
+
 if __name__ == "__main__":
-    print(figures(read()))
+    main(sys.argv[1:])

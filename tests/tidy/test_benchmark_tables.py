@@ -104,3 +104,10 @@ def test_the_tables_replace_what_stands_between_the_markers() -> None:
 def test_a_page_without_its_markers_is_refused() -> None:
     with pytest.raises(ValueError, match="once each"):
         benchmark_tables.with_figures("a page", DOCUMENT)
+
+
+def test_the_readme_has_the_figures_of_the_kept_run() -> None:
+    page = benchmark_tables.PAGE.read_text(encoding="utf-8")
+    assert page == benchmark_tables.with_figures(page, benchmark_tables.read()), (
+        "write the tables anew: python scripts/benchmark_tables.py --write"
+    )
