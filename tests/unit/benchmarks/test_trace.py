@@ -29,7 +29,13 @@ def a_run() -> Any:
         entry("slot-0", 3, "feed", 0, 30),
     ]
     samples = [
-        Sample(float(t), {1: 0.0, 2: t / 1000, 3: t / 2000}, {1: 0.0, 2: 0.0, 3: t / 4000})
+        Sample(
+            float(t),
+            {1: 0.0, 2: t / 1000, 3: t / 2000},
+            {1: 0.0, 2: 0.0, 3: t / 4000},
+            t / 1000 * 1.7,
+            t / 10_000,
+        )
         for t in range(0, 201, 20)
     ]
     return report.Run(entries, samples, {1: "driver", 2: "jvm", 3: "slots"})
@@ -56,7 +62,8 @@ def test_each_span_names_the_processor_time_of_each_kind_of_process() -> None:
 
 def test_the_report_says_how_much_of_the_processors_was_idle_and_who_waited() -> None:
     told = report.text(a_run(), 2, warm_up=0)
-    assert "of 2 processors 1.50 were busy" in told
+    assert "of 2 processors 1.50 were busy with the job and 0.20 with other processes and the kernel" in told
+    assert "0.10 were taken by the host, and 0.20 were idle" in told
     assert "waited 0.25 s in a second" in told
     (line,) = (line for line in told.splitlines() if line.startswith("feed + output of the last"))
     assert line.split()[-6:] == ["1.50", "0.50", "0.25", "0.00", "1.00", "0.50"]
@@ -73,3 +80,5 @@ def test_the_sampler_sees_how_long_a_process_ran() -> None:
     times = [sample.run_s[os.getpid()] for sample in samples]
     assert times == sorted(times)
     assert times[0] < times[-1] <= times[0] + 60
+    machine = [sample.machine_s for sample in samples]
+    assert machine[-1] >= machine[0] > 0

@@ -168,12 +168,22 @@ def text(run: Run, cores: int, warm_up: int) -> str:
         lines.append(
             f"{name:<44}{seconds / whole:>7.0%}{busy:>7.2f}{max(0.0, cores - busy):>7.2f}{waited / seconds:>9.2f}{each}"
         )
-    ran = sum(line[1] for line in totals.values())
-    lines.append(
-        f"\nof {cores} processors {ran / whole:.2f} were busy with the job; threads that were ready waited "
-        f"{sum(line[2] for line in totals.values()) / whole:.2f} s in a second for one of them"
-    )
+    within = [sample for sample in run.samples if begin <= sample.t_ms <= end]
+    waited = sum(line[2] for line in totals.values()) / whole
+    lines.append(_processors(within, sum(line[1] for line in totals.values()) / whole, waited, cores))
     return "\n".join(lines)
+
+
+def _processors(samples: Sequence[Sample], busy: float, waited: float, cores: int) -> str:
+    """Who had the processors. Without the time of others, processors that they use look as if the job left them idle."""
+    seconds = (samples[-1].t_ms - samples[0].t_ms) / 1000
+    stolen = (samples[-1].stolen_s - samples[0].stolen_s) / seconds
+    others = max(0.0, (samples[-1].machine_s - samples[0].machine_s) / seconds - busy)
+    return (
+        f"\nof {cores} processors {busy:.2f} were busy with the job and {others:.2f} with other processes and the "
+        f"kernel, {stolen:.2f} were taken by the host, and {max(0.0, cores - busy - others - stolen):.2f} were idle; "
+        f"threads that were ready waited {waited:.2f} s in a second for one of them"
+    )
 
 
 def write(run: Run, target: Path) -> None:

@@ -1,11 +1,13 @@
 """Processor time of every process of a job, sampled while it runs, from Linux's scheduler statistics.
 
 ``/proc/PID/task/TID/schedstat`` has, in nanoseconds, how long a thread ran and how long it was ready and waited for
-a processor. A sample costs about a millisecond, most of it for the JVM's threads.
+a processor. A sample costs about a millisecond, most of it for the JVM's threads. ``/proc/stat`` has, in ticks, for
+how long all processors were busy with anything, and for how long the host of a virtual machine took them away.
 """
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -13,6 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 INTERVAL_S = 0.02
+_TICKS_S = os.sysconf("SC_CLK_TCK")
+_IDLE, _IO_WAIT, _STOLEN = 3, 4, 7
+"""Places in the first line of ``/proc/stat``."""
 
 
 @dataclass(frozen=True)
@@ -22,6 +27,10 @@ class Sample:
     t_ms: float
     run_s: dict[int, float]
     wait_s: dict[int, float]
+    machine_s: float = 0.0
+    """Seconds for which all processors together ran anything: the job, other processes, the kernel."""
+    stolen_s: float = 0.0
+    """Seconds that the host of a virtual machine gave to others."""
 
 
 class Sampler:
@@ -46,7 +55,15 @@ class Sampler:
             wait: dict[int, float] = {}
             for pid in self._processes():
                 run[pid], wait[pid] = _of_process(pid)
-            self.samples.append(Sample(time.time() * 1000, run, wait))
+            self.samples.append(Sample(time.time() * 1000, run, wait, *_of_machine()))
+
+
+def _of_machine() -> tuple[float, float]:
+    """Seconds of work and stolen seconds of all processors. What the kernel counts for guests is in the first ones."""
+    with Path("/proc/stat").open(encoding="ascii") as file:
+        ticks = [int(word) for word in file.readline().split()[1:9]]
+    free = ticks[_IDLE] + ticks[_IO_WAIT] + ticks[_STOLEN]
+    return (sum(ticks) - free) / _TICKS_S, ticks[_STOLEN] / _TICKS_S
 
 
 def _of_process(pid: int) -> tuple[float, float]:
