@@ -1,5 +1,6 @@
-"""The tables of a benchmark run, as a page shows them: ``python scripts/benchmark_tables.py``; ``--write`` puts them into
-the README.
+"""The tables of a benchmark run, as a page shows them: ``python scripts/benchmark_tables.py``.
+
+``--write`` puts them into the README.
 
 ``make bench ARGS='--name readme …'`` writes the results, on an idle machine. So each figure is one that a run has
 printed, and stands with its command, commit, day and machine.
@@ -67,7 +68,8 @@ def figures(document: Mapping[str, Any]) -> str:
     rounds = max((len(each["rounds"]) for each in rates), default=0)
     parts = [
         f"One run of `{document['command']}` on {document['date']}, commit {document['commit']}, on "
-        f"{document['machine']}, with {document['versions']}. Rates are medians of {rounds} alternating rounds."
+        f"{document['machine'].replace('(R)', '')}, with {document['versions']}. "
+        f"Rates are medians of {rounds} alternating rounds."
     ]
     loads = dict.fromkeys(each["load"] for each in rates)
     parts += [_rates(load, [each for each in rates if each["load"] == load]) for load in loads]

@@ -175,7 +175,7 @@ def text(run: Run, cores: int, warm_up: int) -> str:
 
 
 def _processors(samples: Sequence[Sample], busy: float, waited: float, cores: int) -> str:
-    """Who had the processors. Without the time of others, processors that they use look as if the job left them idle."""
+    """The shares of the processors. Without the time of others, theirs look as if the job left them idle."""
     seconds = (samples[-1].t_ms - samples[0].t_ms) / 1000
     stolen = (samples[-1].stolen_s - samples[0].stolen_s) / seconds
     others = max(0.0, (samples[-1].machine_s - samples[0].machine_s) / seconds - busy)

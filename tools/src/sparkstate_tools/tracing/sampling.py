@@ -59,7 +59,7 @@ class Sampler:
 
 
 def _of_machine() -> tuple[float, float]:
-    """Seconds of work and stolen seconds of all processors. What the kernel counts for guests is in the first ones."""
+    """Seconds of work and stolen seconds of all processors. The kernel counts guests in the first ones."""
     with Path("/proc/stat").open(encoding="ascii") as file:
         ticks = [int(word) for word in file.readline().split()[1:9]]
     free = ticks[_IDLE] + ticks[_IO_WAIT] + ticks[_STOLEN]
