@@ -3,7 +3,7 @@ process.
 
     python benchmarks/shards_trial.py                 # the table of docs/rfcs/0002-shards.md
     python benchmarks/shards_trial.py --keys 200000 --shards 1 16
-    python benchmarks/shards_trial.py --keys 5000 --epoch-keys 5000 --epochs 4 --states 30 --shards 32 --budget-mib 1
+    python benchmarks/shards_trial.py --keys 5000 --epoch-keys 5000 --epochs 4 --states 24 --shards 8 --budget-mib 1
 
 Each number of stores is measured in a process of its own, ``--rounds`` times in turn; the table shows
 medians. Work goes through the same stores and the same memory budget as in a job: an epoch reads 50 k

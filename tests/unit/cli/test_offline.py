@@ -56,7 +56,7 @@ def test_explain_says_in_one_line_that_it_does_not_run_the_job_s_code(capsys, ma
 
 
 def test_explain_answers_flinks_keys_in_the_spelling_of_the_manifest(capsys, manifest: Path) -> None:
-    keys = ["--set=spec.flinkConfiguration={state: {backend.type: rocksdb}, rest.port: 8081}"]
+    keys = ["--set=spec.flinkConfiguration={execution.checkpointing: {min-pause: 2 s}, rest.port: 8081}"]
     assert main.main(["explain", str(manifest), *keys]) == 0
     text = capsys.readouterr().out
     assert "Flink's keys (spec.flinkConfiguration)" in text
@@ -64,16 +64,16 @@ def test_explain_answers_flinks_keys_in_the_spelling_of_the_manifest(capsys, man
     assert main.main(["explain", str(manifest), *keys, "-o", "json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["flinkConfiguration"]["rest.port"]["outcome"] == "no meaning here"
-    origin = told["settings"]["stateBackend.type"]["origin"]
-    assert origin == "job (flinkConfiguration: state.backend.type)"
+    pause = told["settings"]["checkpointing.minPause"]
+    assert pause == {"value": "2s", "origin": "job (flinkConfiguration: execution.checkpointing.min-pause)"}
 
 
 def test_explain_warns_where_managed_memory_is_too_small_for_the_shards_of_a_slot(
     capsys, manifest: Path
 ) -> None:
     few = ["--set", "spec.stateBackend.type=rocksdb", "--set", "spec.managedMemoryPerSlot=1Mi"]
-    assert main.main(["explain", str(manifest), *few, "--set", "spec.shards=64"]) == 0
-    assert "note: managedMemoryPerSlot leaves 284 KiB for write buffers, and a slot has 32 of them" in (
+    assert main.main(["explain", str(manifest), *few, "--set", "spec.shards=200", "--set", "spec.maxParallelism=256"]) == 0
+    assert "note: managedMemoryPerSlot leaves 284 KiB for write buffers, and a slot has 100 of them" in (
         capsys.readouterr().out
     )
     assert main.main(["explain", str(manifest), *few]) == 0
