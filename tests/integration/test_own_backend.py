@@ -63,7 +63,9 @@ def test_code_chooses_a_class_that_slots_import_by_its_name(tmp_path: Path) -> N
 
 
 @pytest.mark.extra
-def test_executors_import_the_class_beside_the_jobs_file_and_one_that_dies_costs_no_row(tmp_path: Path) -> None:
+def test_executors_import_the_class_beside_the_jobs_file_and_one_that_dies_costs_no_row(
+    tmp_path: Path,
+) -> None:
     rows = totals.make_input(tmp_path / "in", files=10)
     code = tmp_path / "code"
     code.mkdir()

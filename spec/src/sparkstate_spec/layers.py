@@ -29,8 +29,9 @@ def fold(spec: Mapping[str, Any], origin: str) -> dict[str, GivenValue]:
 def of_keys(
     told: Mapping[str, str], origin: str, spelling: str = configuration.NAME
 ) -> dict[str, GivenValue]:
-    """The fields that Flink's keys mean. ``spelling``: the map that holds them. Raises ValueError for a value that the
-    rules refuse."""
+    """The fields that Flink's keys mean. ``spelling``: the map that holds them.
+
+    Raises ValueError for a value that the rules refuse."""
     given: dict[str, GivenValue] = {}
     metrics: list[str] = []
     for key, text in told.items():

@@ -125,7 +125,11 @@ def _configuration() -> Iterator[Case]:
     for message, accepted, refused in CONFIGURATION:
         good, bad = _conf(accepted, refused)
         yield Case("statefulsparkjobs", "spec.configuration", message, good, bad)
-    sections = {"state": {"backend": {"type": "rocksdb"}}, "parallelism.default": 3, "metrics": {"a": [True, 0.5]}}
+    sections = {
+        "state": {"backend": {"type": "rocksdb"}},
+        "parallelism.default": 3,
+        "metrics": {"a": [True, 0.5]},
+    }
     yield Case(
         "statefulsparkjobs",
         "spec.flinkConfiguration",

@@ -72,7 +72,12 @@ def test_explain_warns_where_managed_memory_is_too_small_for_the_shards_of_a_slo
     capsys, manifest: Path
 ) -> None:
     few = ["--set", "spec.stateBackend.type=rocksdb", "--set", "spec.managedMemoryPerSlot=1Mi"]
-    assert main.main(["explain", str(manifest), *few, "--set", "spec.shards=200", "--set", "spec.maxParallelism=256"]) == 0
+    assert (
+        main.main(
+            ["explain", str(manifest), *few, "--set", "spec.shards=200", "--set", "spec.maxParallelism=256"]
+        )
+        == 0
+    )
     assert "note: managedMemoryPerSlot leaves 284 KiB for write buffers, and a slot has 100 of them" in (
         capsys.readouterr().out
     )

@@ -66,7 +66,9 @@ def test_the_class_that_the_code_chose_is_tried_and_no_other_counts(
     assert sorted(tried, key=str).count(RIGHT.class_name) == 2
 
 
-@pytest.mark.parametrize("chosen", [StateBackendSettings(type="hashmap"), RIGHT], ids=["hashmap", "another class"])
+@pytest.mark.parametrize(
+    "chosen", [StateBackendSettings(type="hashmap"), RIGHT], ids=["hashmap", "another class"]
+)
 def test_the_trial_of_a_class_ends_when_the_code_chooses_another_backend(
     tmp_path: Path, chosen: StateBackendSettings
 ) -> None:

@@ -130,7 +130,9 @@ for level in range(1, 20):
 def test_aliases_that_stand_for_more_than_a_memory_holds_are_refused(tmp_path: Path) -> None:
     assert len(BOMB) < 4096
     (tmp_path / "config.yaml").write_text(BOMB)
-    with pytest.raises(errors.SpecInvalid, match=r"config\.yaml: .* more than 10,000 parts .* alias") as raised:
+    with pytest.raises(
+        errors.SpecInvalid, match=r"config\.yaml: .* more than 10,000 parts .* alias"
+    ) as raised:
         load(manifest(tmp_path), ["spec.configuration=@config.yaml"])
     assert "x1" not in str(raised.value)
 
@@ -148,12 +150,30 @@ def test_flinks_own_name_of_the_map_takes_sections_and_plain_values(tmp_path: Pa
     job = found.settings
     assert (job.backend.type, job.slots, job.checkpoint.storage) == ("rocksdb", 3, "/c")
     assert found.origins["slots"] == "job (flinkConfiguration: parallelism.default)"
-    assert any(notice.startswith("spec.flinkConfiguration: rest.port: no meaning") for notice in found.notices)
+    assert any(
+        notice.startswith("spec.flinkConfiguration: rest.port: no meaning") for notice in found.notices
+    )
 
 
 @pytest.mark.parametrize("spelling", ["configuration", "flinkConfiguration"])
-@pytest.mark.parametrize("own", [{"flinkConfiguration": SECTIONS}, {"configuration": {"state.backend.type": "rocksdb", "state.checkpoints.dir": "/c", "parallelism.default": "3"}}, {}], ids=["sections", "texts", "none"])
-def test_set_means_the_map_that_the_manifest_has(tmp_path: Path, own: dict[str, object], spelling: str) -> None:
+@pytest.mark.parametrize(
+    "own",
+    [
+        {"flinkConfiguration": SECTIONS},
+        {
+            "configuration": {
+                "state.backend.type": "rocksdb",
+                "state.checkpoints.dir": "/c",
+                "parallelism.default": "3",
+            }
+        },
+        {},
+    ],
+    ids=["sections", "texts", "none"],
+)
+def test_set_means_the_map_that_the_manifest_has(
+    tmp_path: Path, own: dict[str, object], spelling: str
+) -> None:
     (tmp_path / "conf.yaml").write_text(
         "state.backend: filesystem\nstate.checkpoints.dir: /d\nexecution.checkpointing.num-retained: 7\n"
     )

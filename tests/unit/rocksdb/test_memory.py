@@ -105,9 +105,7 @@ def test_write_buffers_that_are_too_small_for_shards_and_states_are_told_with_th
 def test_the_memory_that_the_sentence_asks_for_is_enough_and_less_is_not(ratio, stores, states):
     (asked,) = re.findall(
         r"Give managedMemoryPerSlot (\d+)Mi or more",
-        memory.scarcity(
-            plan(managed_memory_bytes=MIB, write_buffer_ratio=ratio), ratio, stores, 10 * states
-        ),
+        memory.scarcity(plan(managed_memory_bytes=MIB, write_buffer_ratio=ratio), ratio, stores, 10 * states),
     )
     for mib, enough in ((int(asked), True), (int(asked) - 1, False)):
         divided = plan(managed_memory_bytes=mib * MIB, write_buffer_ratio=ratio)

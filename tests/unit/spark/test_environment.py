@@ -380,7 +380,11 @@ def test_the_memory_backend_of_old_brings_its_storage_along(declared: graph.Grap
     found = decided(declared)
     assert (found.backend.type, found.checkpoint.storage) == ("hashmap", "memory://driver")
     assert found.checkpoint.max_state_bytes == 1000
-    for name in ("jobmanager", "JobManager", "org.apache.flink.runtime.state.memory.MemoryStateBackendFactory"):
+    for name in (
+        "jobmanager",
+        "JobManager",
+        "org.apache.flink.runtime.state.memory.MemoryStateBackendFactory",
+    ):
         by_name = graph.Graph()
         with pytest.warns(DeprecationWarning, match=f"'{name}'"):
             Env(by_name).set_state_backend(name)

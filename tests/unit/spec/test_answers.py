@@ -74,7 +74,13 @@ def test_an_old_name_of_a_backend_is_applied_with_the_new_form(name: str, new: s
 
 @pytest.mark.parametrize(
     "name",
-    ["hashmap", "HashMap", "RocksDB", "rocksdb", "org.apache.flink.contrib.streaming.state.EmbeddedRocksDBStateBackendFactory"],
+    [
+        "hashmap",
+        "HashMap",
+        "RocksDB",
+        "rocksdb",
+        "org.apache.flink.contrib.streaming.state.EmbeddedRocksDBStateBackendFactory",
+    ],
 )
 def test_a_name_of_today_is_not_deprecated(name: str) -> None:
     assert "deprecated" not in of("state.backend", name).text

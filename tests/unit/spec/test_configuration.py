@@ -1,4 +1,4 @@
-"""Flink's keys in the spelling of Flink's Kubernetes operator: ``flinkConfiguration``, with sections and plain values."""
+"""Flink's keys as Flink's Kubernetes operator spells them: ``flinkConfiguration``, with sections and plain values."""
 
 from __future__ import annotations
 
@@ -45,7 +45,9 @@ def test_the_keys_set_the_same_fields_as_in_configuration_and_their_origin_names
 
 
 def test_each_key_is_answered_and_the_answer_knows_its_map() -> None:
-    found = answers.of({"flinkConfiguration": {"rest.port": 8081, "slots": {}, "parallelism": {"default": 3}}})
+    found = answers.of(
+        {"flinkConfiguration": {"rest.port": 8081, "slots": {}, "parallelism": {"default": 3}}}
+    )
     assert [(each.key, each.outcome, each.spelling) for each in found] == [
         ("rest.port", "no meaning here", "flinkConfiguration"),
         ("parallelism.default", "applied", "flinkConfiguration"),
@@ -99,7 +101,9 @@ def laughs(levels: int, leaf: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("leaf", ["lol", {}, ["lol"] * 9], ids=["texts", "nothing", "lists"])
 def test_a_map_that_stands_for_more_than_a_memory_holds_is_refused(leaf: Any) -> None:
-    with pytest.raises(ValueError, match="with each YAML alias .* in full; write out the few keys that count"):
+    with pytest.raises(
+        ValueError, match=r"with each YAML alias .* in full; write out the few keys that count"
+    ):
         configuration.flat(laughs(20, leaf))
 
 
@@ -116,8 +120,7 @@ def test_long_texts_and_a_map_within_itself_come_to_an_end_too() -> None:
 def test_any_value_is_read_as_texts_or_refused(tree: Any) -> None:
     try:
         found = configuration.flat(tree)
-    except ValueError as error:
-        assert str(error)
+    except ValueError:
         return
     assert all(isinstance(each, str) for pair in found.items() for each in pair)
 

@@ -21,8 +21,8 @@ _NO_PLACE = (
     "with sparkstate run; on Kubernetes the manifest names it"
 )
 _NO_CODE = (
-    "the job's code is not run here: settings in it (set_state_backend, StreamExecutionEnvironment) count more than all "
-    "above, and the driver's log names them when the job runs"
+    "the job's code is not run here: settings in it (set_state_backend, StreamExecutionEnvironment) count more than "
+    "all above, and the driver's log names them when the job runs"
 )
 _OF_KEYS = tuple(f"spec.{name}: " for name in configuration.NAMES)
 

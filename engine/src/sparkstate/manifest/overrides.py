@@ -1,7 +1,8 @@
 """``--set spec.slots=3``: one value of the manifest given on the command line, read as the schema says. Flink's own
 file is given as ``--set spec.configuration=@conf/flink-conf.yaml``.
 
-``spec.configuration`` and ``spec.flinkConfiguration`` are one field: either path means the one that the manifest has."""
+``spec.configuration`` and ``spec.flinkConfiguration`` are one field. Either path means the spelling that the manifest
+has already."""
 
 from __future__ import annotations
 

@@ -21,8 +21,8 @@ _MIB = 1024 * _KIB
 _LEAST_BUDGET = 1 * _MIB
 _OVERLAY_SHARE = 6
 LEAST_MEMTABLE = 4 * _KIB
-"""Of write buffers for each memtable: the smallest block, which a memtable takes with its first row. With less, a row in
-each of them is beyond the limit, and they are flushed all the time. docs/state-backends.md has the figures."""
+"""Of write buffers for each memtable: the smallest block, which a memtable takes with its first row. With less, a row
+in each of them is beyond the limit, and they are flushed all the time. docs/state-backends.md has the figures."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,9 +94,9 @@ def scarcity(plan: MemoryPlan, ratio: float, stores: int, states: int) -> str:
     field = "fixedMemoryPerSlot" if plan.source == "fixed-per-slot" else "managedMemoryPerSlot"
     return (
         f"{field} leaves {plan.write_buffers // _KIB} KiB for write buffers, and a slot has {memtables} of them, one "
-        f"for each state ({states}) in each of its shards ({stores}). With less than {LEAST_MEMTABLE // _KIB} KiB each, "
-        f"RocksDB writes small files all the time, and epochs take several times as long. Give {field} {needed}Mi or more, give "
-        "the job more slots, or create it with fewer shards"
+        f"for each state ({states}) in each of its shards ({stores}). With less than {LEAST_MEMTABLE // _KIB} KiB "
+        "each, RocksDB writes small files all the time, and epochs take several times as long. Give "
+        f"{field} {needed}Mi or more, give the job more slots, or create it with fewer shards"
     )
 
 
