@@ -1,8 +1,7 @@
 """``--set spec.slots=3``: one value of the manifest given on the command line, read as the schema says. Flink's own
 file is given as ``--set spec.configuration=@conf/flink-conf.yaml``.
 
-``spec.configuration`` and ``spec.flinkConfiguration`` are one field. Either path means the spelling that the manifest
-has already."""
+``spec.configuration`` and ``spec.flinkConfiguration`` are one field: a path means the map that is there."""
 
 from __future__ import annotations
 

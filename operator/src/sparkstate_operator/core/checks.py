@@ -102,8 +102,8 @@ def _overhead(given: Leaves) -> Iterator[Problem]:
 
 def own(spec: Mapping[str, Any]) -> list[Problem]:
     """All findings about the job alone that have to be known before it is merged: types, and the values of Flink's
-    keys. The API server has asked for both, but perhaps by the CRD of another version. It does not look
-    into ``flinkConfiguration``."""
+    keys. The API server has asked for both, but perhaps by the CRD of another version. It asks for no key of a
+    ``flinkConfiguration``, which is an object without a schema there."""
     found = list(shapes.problems(spec))
     if found or not any(spec.get(name) for name in configuration.NAMES):
         return found
