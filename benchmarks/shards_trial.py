@@ -3,10 +3,12 @@ process.
 
     python benchmarks/shards_trial.py                 # the table of docs/rfcs/0002-shards.md
     python benchmarks/shards_trial.py --keys 200000 --shards 1 16
+    python benchmarks/shards_trial.py --keys 5000 --epoch-keys 5000 --epochs 4 --states 24 --shards 8 --budget-mib 1
 
 Each number of stores is measured in a process of its own, ``--rounds`` times in turn; the table shows
 medians. Work goes through the same stores and the same memory budget as in a job: an epoch reads 50 k
-distinct keys, changes all of them in one commit, every tenth epoch takes a snapshot.
+distinct keys, changes all of them in one commit, every tenth epoch takes a snapshot. The last line above is the trial
+of write buffers that are too small for the memtables of a slot (``memory.LEAST_MEMTABLE``).
 """
 
 from __future__ import annotations
@@ -91,28 +93,31 @@ class Slot:
         return flush, rest, new, other
 
 
-def measure(shards: int, states: int, keys: int, budget_mib: int) -> dict[str, float]:
+def measure(
+    shards: int, states: int, keys: int, budget_mib: int, epoch_keys: int, epochs: int
+) -> dict[str, float]:
     """One process, one number of stores."""
     random_source = random.Random(7)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with tempfile.TemporaryDirectory() as folder:
         slot = Slot(shards, states, Path(folder), budget_mib)
         load = time.perf_counter()
-        for start in range(0, keys, EPOCH_KEYS):
-            slot.write(slot.split(list(range(start, min(start + EPOCH_KEYS, keys)))), start)
+        for start in range(0, keys, epoch_keys):
+            slot.write(slot.split(list(range(start, min(start + epoch_keys, keys)))), start)
         load = time.perf_counter() - load
         known: set[str] = set()
         slot.snapshot(0, known)
-        reads, writes, flushes, checkpoints, files, others = [], [], [], [], [], []
-        for epoch in range(1, 21):
-            parts = slot.split(random_source.sample(range(keys), EPOCH_KEYS))
+        spans, reads, writes, flushes, checkpoints, files, others = [], [], [], [], [], [], []
+        for epoch in range(1, epochs + 1):
+            parts = slot.split(random_source.sample(range(keys), epoch_keys))
             started = time.perf_counter()
             slot.read(parts)
             read = time.perf_counter()
             slot.write(parts, epoch)
-            reads.append(EPOCH_KEYS * states / (read - started))
-            writes.append(EPOCH_KEYS * states / (time.perf_counter() - read))
-            if epoch % 10 == 0:
+            reads.append(epoch_keys * states / (read - started))
+            writes.append(epoch_keys * states / (time.perf_counter() - read))
+            spans.append((time.perf_counter() - started) * 1000)
+            if epoch % (epochs // 2) == 0:
                 flush, rest, new, other = slot.snapshot(epoch, known)
                 flushes.append(flush * 1000)
                 checkpoints.append(rest * 1000)
@@ -120,6 +125,7 @@ def measure(shards: int, states: int, keys: int, budget_mib: int) -> dict[str, f
                 others.append(other)
         slot.factory.close()
     return {
+        "epoch ms": statistics.median(spans),
         "load k/s": keys * states / load / 1000,
         "read k/s": statistics.median(reads) / 1000,
         "write k/s": statistics.median(writes) / 1000,
@@ -137,13 +143,22 @@ def main() -> None:
     parser.add_argument("--states", type=int, nargs="+", default=[1, 3])
     parser.add_argument("--shards", type=int, nargs="+", default=[1, 4, 8, 16, 32])
     parser.add_argument("--budget-mib", type=int, default=256)
+    parser.add_argument("--epoch-keys", type=int, default=EPOCH_KEYS)
+    parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.one:
         print(
             json.dumps(
-                measure(arguments.shards[0], arguments.states[0], arguments.keys, arguments.budget_mib)
+                measure(
+                    arguments.shards[0],
+                    arguments.states[0],
+                    arguments.keys,
+                    arguments.budget_mib,
+                    arguments.epoch_keys,
+                    arguments.epochs,
+                )
             )
         )
         return
@@ -163,6 +178,7 @@ def main() -> None:
                     str(states),
                 ]
                 command += ["--keys", str(arguments.keys), "--budget-mib", str(arguments.budget_mib)]
+                command += ["--epoch-keys", str(arguments.epoch_keys), "--epochs", str(arguments.epochs)]
                 results[shards].append(
                     json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
                 )

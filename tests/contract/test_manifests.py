@@ -138,6 +138,35 @@ def test_the_operators_models_refuse_wrong_types_at_the_same_paths(path: Path) -
     assert found == wanted - empty
 
 
+def by_flinks_name(manifest: dict[str, Any]) -> dict[str, Any]:
+    """The manifest with the map of Flink's keys as Flink's Kubernetes operator spells it."""
+    spec = dict(manifest["spec"])
+    spec["flinkConfiguration"] = spec.pop("configuration")
+    return {**manifest, "spec": spec}
+
+
+ON_KEYS = [
+    path
+    for path in BAD
+    if types_fit(read(path)) and "configuration" in read(path)["spec"] and path.stem != "two-configurations"
+]
+
+
+@pytest.mark.parametrize("path", ON_KEYS, ids=lambda path: path.stem)
+def test_flinks_spelling_of_the_map_is_refused_for_the_same_keys_by_the_engine(path: Path) -> None:
+    manifest = by_flinks_name(read(path))
+    assert types_fit(manifest)
+    wanted = {str(one) for one in rules.check(schema.with_defaults(read(path)))}
+    found = {str(one) for one in rules.check(schema.with_defaults(manifest))}
+    assert found == {
+        text.replace("spec.configuration", "spec.flinkConfiguration").replace(
+            "configuration['", "flinkConfiguration['"
+        )
+        for text in wanted
+    }
+    StatefulSparkJob.model_validate(manifest)
+
+
 @pytest.mark.parametrize(("path", "manifest"), TWICE, ids=[name for name, _ in TWICE])
 def test_a_key_in_both_spellings_is_refused_by_both_sides(path: str, manifest: dict[str, Any]) -> None:
     assert types_fit(manifest)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from support.specs import near
 
 from sparkstate import manifest
 from sparkstate.settings import JobSettings
@@ -102,6 +103,18 @@ def test_the_pods_are_given_what_the_engine_reckons_with(name: str, layer: str) 
     assert [(part.process, part.count, part.items) for part in engine.parts] == [
         (pod.role, pod.count, pod.items) for pod in operator.pods
     ]
+
+
+@pytest.mark.parametrize("name", [name for name, spec in SPECS.items() if "configuration" in spec])
+def test_a_job_is_the_same_revision_in_either_spelling_of_flinks_keys(name: str) -> None:
+    spec = restorable(SPECS[name])
+    by_keys = settings.resolve(spec, BASE)
+    other = {**spec, "flinkConfiguration": near.sections(spec["configuration"])}
+    del other["configuration"]
+    by_sections = settings.resolve(other, BASE)
+    assert revisions.data(by_sections) == revisions.data(by_keys)
+    assert revisions.digest(by_sections) == revisions.digest(by_keys)
+    assert by_engine(other, BASE) == by_engine(spec, BASE)
 
 
 def test_every_default_may_be_one() -> None:

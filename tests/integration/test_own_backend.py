@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import signal
 from pathlib import Path
 
 import pytest
+from support.examples import example
+from support.spark import executors
 
 from sparkstate_tools.drivers import driving, totals
 
@@ -55,3 +60,32 @@ def test_code_chooses_a_class_that_slots_import_by_its_name(tmp_path: Path) -> N
         driver.finish()
         assert f"the state backend {OWN}.MemoryBackend passes the conformance kit" in driver.log()
     totals.check(tmp_path / "out", rows)
+
+
+@pytest.mark.extra
+def test_executors_import_the_class_beside_the_jobs_file_and_one_that_dies_costs_no_row(
+    tmp_path: Path,
+) -> None:
+    rows = totals.make_input(tmp_path / "in", files=10)
+    code = tmp_path / "code"
+    code.mkdir()
+    shutil.copy(driving.JOBS / "totals.py", code / "job.py")
+    shutil.copy(example.EXAMPLES / "05-own-backend" / "sqlite_backend.py", code)
+    own = {"class": "sqlite_backend:SQLiteBackend", "options": {"cache_kib": "256"}}
+    document = driving.manifest(tmp_path, "totals.py", pythonFile=str(code / "job.py"), stateBackend=own)
+    with executors.driver_of_many(tmp_path, document, 2) as running:
+        driving.wait_for(
+            lambda: any(p["phase"] == "checkpoint-complete" for p in running.phases()),
+            driving.PATIENCE_S,
+            "a checkpoint",
+            running.process,
+        )
+        status = running.client().status()
+        assert status.backend == "custom"
+        assert len({slot.host for slot in status.slots}) == 2, "one slot per executor"
+        assert "sqlite_backend:SQLiteBackend passes the conformance kit" in running.log()
+        os.kill(executors.jvms(tmp_path)[0], signal.SIGKILL)
+        running.finish(240)
+    totals.check(tmp_path / "out", rows)
+    assert max(p["incarnation"] for p in running.phases()) == 2
+    driving.wait_until_nothing_is_left(tmp_path)

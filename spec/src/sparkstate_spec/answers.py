@@ -6,10 +6,10 @@ A value is shown only for a key that sets a field: any other may be a password o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from sparkstate_spec import fields, layers, rules
+from sparkstate_spec import configuration, fields, layers, rules
 from sparkstate_spec.flink_tables import FIXED, LATER, NOT_APPLICABLE
 from sparkstate_spec.given import JOB, Leaves, below
 from sparkstate_spec.problems import NOT_IN_THIS_VERSION
@@ -18,7 +18,7 @@ from sparkstate_spec.rules import flink
 Outcome = Literal["applied", "overridden", "no meaning here", "not yet", "refused"]
 """``refused`` stops the job; so does ``not yet``, if its text says so. The others do not."""
 
-_OLD_NAMES = ("jobmanager", "filesystem", "MemoryStateBackend", "FsStateBackend", ".RocksDBStateBackend")
+_OLD_NAMES = ("jobmanager", "filesystem", "memorystatebackend", "fsstatebackend", ".rocksdbstatebackend")
 
 
 @dataclass(frozen=True)
@@ -29,24 +29,27 @@ class Answer:
     outcome: Outcome
     text: str
     value: str = ""
+    spelling: str = configuration.NAME
+    """The map that holds the key: ``configuration`` or ``flinkConfiguration``."""
 
     def __str__(self) -> str:
         return f"{self.key}: {self.outcome}: {self.text}"
 
 
 def of(spec: Mapping[str, Any], above: Leaves | None = None) -> list[Answer]:
-    """An answer for each key of ``spec.configuration``, in the order given. The types of ``spec`` are right.
+    """An answer for each key of ``spec.configuration`` or ``spec.flinkConfiguration``, in the order given. The types
+    of ``spec`` are right. Raises ValueError for a map that cannot be read.
 
     ``above``: fields that other layers set over those of ``spec``, such as the job's code.
     """
-    configuration: Mapping[str, str] = spec.get("configuration") or {}
-    kept = layers.fold({name: value for name, value in spec.items() if name != "configuration"}, JOB)
-    return [_answer(key, configuration, kept, above or {}) for key in configuration]
+    told, spelling = configuration.keys(spec), configuration.spelling(spec)
+    kept = layers.fold({name: value for name, value in spec.items() if name not in configuration.NAMES}, JOB)
+    return [replace(_answer(key, told, kept, above or {}), spelling=spelling) for key in told]
 
 
-def _answer(key: str, configuration: Mapping[str, str], kept: Leaves, above: Leaves) -> Answer:
-    text = configuration[key]
-    alone = rules.broken({"spec": {"configuration": {key: text}}}, flink.ALL)
+def _answer(key: str, told: Mapping[str, str], kept: Leaves, above: Leaves) -> Answer:
+    text = told[key]
+    alone = rules.broken({"spec": {configuration.NAME: {key: text}}}, flink.ALL)
     if alone:
         notes = {problem.note for problem in alone} - {key, ""}
         said = "; ".join((*(problem.message for problem in alone), *notes))
@@ -59,18 +62,18 @@ def _answer(key: str, configuration: Mapping[str, str], kept: Leaves, above: Lea
             return Answer(key, "overridden", f"{above[path].origin} sets spec.{path}", text)
         if path in kept:
             return Answer(key, "overridden", f"spec.{path} is given, and counts more", text)
-        if below(path, *fields.ONLY_ROCKSDB) and _is_on_heap(configuration, kept):
+        if below(path, *fields.ONLY_ROCKSDB) and _is_on_heap(told, kept):
             return Answer(key, "no meaning here", "applies only to RocksDB, and the state backend is hashmap")
-        twin = [other for other in _spellings(key) if other != key and other in configuration]
+        twin = [other for other in _spellings(key) if other != key and other in told]
         if twin:
             return Answer(key, "refused", f"{twin[0]} means the same; keep one", text)
         return Answer(key, "applied", f"spec.{path}{_renamed(key, text)}", text)
     return _without_field(key)
 
 
-def _is_on_heap(configuration: Mapping[str, str], kept: Leaves) -> bool:
+def _is_on_heap(told: Mapping[str, str], kept: Leaves) -> bool:
     line = fields.BY_PATH["stateBackend.type"]
-    named = [line.words.get(configuration[key]) for key in line.flink if key in configuration]
+    named = [line.words.get(told[key]) for key in line.flink if key in told]
     return ([kept[line.path].value] if line.path in kept else named)[:1] == ["hashmap"]
 
 
@@ -88,12 +91,14 @@ def _renamed(key: str, text: str) -> str:
 
 def is_old_name(text: str) -> bool:
     """Whether a name of a state backend is from before Flink 1.13."""
-    return any(name in f".{text}" for name in _OLD_NAMES)
+    folded = f".{text.strip().lower()}"
+    return any(name in folded for name in _OLD_NAMES)
 
 
 def means_memory(text: str) -> bool:
     """Whether such a name meant checkpoints in the coordinator's memory too."""
-    return text == "jobmanager" or "MemoryStateBackend" in text
+    folded = text.strip().lower()
+    return folded == "jobmanager" or "memorystatebackend" in folded
 
 
 def deprecation(text: str) -> str:

@@ -99,7 +99,8 @@ class Field:
     kind: Kind = "text"
     built_in: Any = None
     flink: tuple[str, ...] = ()
-    """Flink's keys that mean the field, newest first; ``spec.configuration`` may use them."""
+    """Flink's keys that mean the field, newest first; ``spec.configuration`` and
+    ``spec.flinkConfiguration`` may use them."""
     applies: Callable[[Leaves], bool] = always
     """In which jobs the built-in value counts."""
     words: Mapping[str, str] = field(default_factory=dict)
@@ -157,6 +158,11 @@ TABLE = (
             "MemoryStateBackend": "hashmap",
             "FsStateBackend": "hashmap",
             "RocksDBStateBackend": "rocksdb",
+            # Flink does not look at the case of a short name. An API server does, so that these are listed.
+            "HashMap": "hashmap", "HASHMAP": "hashmap",
+            "RocksDB": "rocksdb", "RocksDb": "rocksdb", "ROCKSDB": "rocksdb",
+            "JobManager": "hashmap", "JOBMANAGER": "hashmap",
+            "FileSystem": "hashmap", "FILESYSTEM": "hashmap",
         },
     ),
     Field("stateBackend.class"),
@@ -210,6 +216,8 @@ TABLE = (
             "org.apache.flink.runtime.state.storage.JobManagerCheckpointStorage": "jobmanager",
             "FileSystemCheckpointStorage": "filesystem",
             "JobManagerCheckpointStorage": "jobmanager",
+            "FileSystem": "filesystem", "FILESYSTEM": "filesystem",
+            "JobManager": "jobmanager", "JOBMANAGER": "jobmanager",
         },
     ),
     Field("checkpointing.maxStateSize", "memory", "5Mi", applies=_is("checkpointing.storageType", "jobmanager")),

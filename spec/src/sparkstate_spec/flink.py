@@ -1,4 +1,4 @@
-"""``spec.configuration``: Flink's keys become the fields that they mean, in the fields' own spelling."""
+"""Flink's keys become the fields that they mean, in the fields' own spelling."""
 
 from __future__ import annotations
 

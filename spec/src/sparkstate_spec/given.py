@@ -25,11 +25,15 @@ class GivenValue:
     """The layer: ``job``, ``built-in``, or what the caller calls its defaults."""
     key: str = ""
     """The key of Flink's that gave it, if one did."""
+    spelling: str = "configuration"
+    """The map that holds the key: ``configuration`` or ``flinkConfiguration``."""
 
     @property
     def source(self) -> str:
-        """The origin, and Flink's key in brackets."""
-        return f"{self.origin} ({self.key})" if self.key else self.origin
+        """The origin, and Flink's key in brackets, with its map where that is ``flinkConfiguration``."""
+        if not self.key:
+            return self.origin
+        return f"{self.origin} ({'' if self.spelling == 'configuration' else f'{self.spelling}: '}{self.key})"
 
 
 Leaves = Mapping[str, GivenValue]

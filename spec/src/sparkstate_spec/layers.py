@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sparkstate_spec import fields, flink
+from sparkstate_spec import configuration, fields, flink
 from sparkstate_spec.flink_tables import METRICS, NATIVE_METRICS, OPTION_KEYS
 from sparkstate_spec.given import GivenValue, Leaves, below, join, leaves
 
@@ -15,11 +15,9 @@ from sparkstate_spec.given import GivenValue, Leaves, below, join, leaves
 def fold(spec: Mapping[str, Any], origin: str) -> dict[str, GivenValue]:
     """All leaves of one layer, its fields over its Flink keys. A key that means nothing is left out: the rules
     have been asked before."""
-    plain = {name: value for name, value in spec.items() if name != "configuration"}
+    plain = {name: value for name, value in spec.items() if name not in configuration.NAMES}
     given = {path: GivenValue(value, origin) for path, value in leaves(plain)}
-    if fields.BACKEND_CLASS in given:  # a class alone says the type too
-        given.setdefault(fields.BACKEND_TYPE, GivenValue("custom", origin))
-    keys = of_keys(spec.get("configuration") or {}, origin)
+    keys = of_keys(configuration.keys(spec), origin, configuration.spelling(spec))
     if fields.BACKEND_CLASS in given:  # a class alone says the type too
         given.setdefault(fields.BACKEND_TYPE, GivenValue("custom", origin))
     chosen = given.get("stateBackend.type") or keys.get("stateBackend.type")
@@ -28,20 +26,24 @@ def fold(spec: Mapping[str, Any], origin: str) -> dict[str, GivenValue]:
     return merge(given, keys)
 
 
-def of_keys(configuration: Mapping[str, str], origin: str) -> dict[str, GivenValue]:
-    """The fields that Flink's keys mean. Raises ValueError for a value that the rules refuse."""
+def of_keys(
+    told: Mapping[str, str], origin: str, spelling: str = configuration.NAME
+) -> dict[str, GivenValue]:
+    """The fields that Flink's keys mean. ``spelling``: the map that holds them.
+
+    Raises ValueError for a value that the rules refuse."""
     given: dict[str, GivenValue] = {}
     metrics: list[str] = []
-    for key, text in configuration.items():
+    for key, text in told.items():
         if key in fields.BY_KEY:
             known = fields.BY_KEY[key]
-            given[known.path] = GivenValue(flink.read(known, text), origin, key)
+            given[known.path] = GivenValue(flink.read(known, text), origin, key, spelling)
         elif key in OPTION_KEYS:
-            given[join("stateBackend.options", key)] = GivenValue(text, origin, key)
+            given[join("stateBackend.options", key)] = GivenValue(text, origin, key, spelling)
         elif text.lower() == "true" and key.removeprefix(f"{METRICS}.") in NATIVE_METRICS:
             metrics.append(key.removeprefix(f"{METRICS}."))
     if metrics:
-        given["stateBackend.nativeMetrics"] = GivenValue(metrics, origin, f"{METRICS}.*")
+        given["stateBackend.nativeMetrics"] = GivenValue(metrics, origin, f"{METRICS}.*", spelling)
     return given
 
 

@@ -125,6 +125,18 @@ def _configuration() -> Iterator[Case]:
     for message, accepted, refused in CONFIGURATION:
         good, bad = _conf(accepted, refused)
         yield Case("statefulsparkjobs", "spec.configuration", message, good, bad)
+    sections = {
+        "state": {"backend": {"type": "rocksdb"}},
+        "parallelism.default": 3,
+        "metrics": {"a": [True, 0.5]},
+    }
+    yield Case(
+        "statefulsparkjobs",
+        "spec.flinkConfiguration",
+        "means the same as configuration; keep configuration",
+        {"flinkConfiguration": sections},
+        {"flinkConfiguration": sections, "configuration": {"state.backend.type": "rocksdb"}},
+    )
 
 
 MAXIMUM = {"pipeline.max-parallelism": "64"}

@@ -56,6 +56,22 @@ CONFIGURATION = st.lists(
 ).flatmap(lambda keys: st.fixed_dictionaries({key: of_key(key) for key in keys}))
 
 
+def sections(keys: Mapping[str, str]) -> dict[str, Any]:
+    """The keys as sections within sections, as ``flinkConfiguration`` may have them. A key that is the beginning of
+    another one stays whole, and so does the other."""
+    tree: dict[str, Any] = {}
+    for key, text in keys.items():
+        if any(key.startswith(f"{other}.") or other.startswith(f"{key}.") for other in keys):
+            tree[key] = text
+            continue
+        *parents, last = key.split(".")
+        node = tree
+        for name in parents:
+            node = node.setdefault(name, {})
+        node[last] = text
+    return tree
+
+
 def values(node: Mapping[str, Any]) -> st.SearchStrategy[Any]:
     """Anything that the schema's node accepts, up to its edges."""
     if node.get("x-kubernetes-preserve-unknown-fields"):
@@ -92,7 +108,9 @@ def specs(schema: Mapping[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
     """A job that runs, with up to four top fields changed; each change fits the ``schema`` of the spec."""
     changes = {name: values(child) for name, child in schema["properties"].items()}
     changes["configuration"] = CONFIGURATION
-    names = st.lists(st.sampled_from([*sorted(changes), *["configuration"] * 10]), max_size=4, unique=True)
+    changes["flinkConfiguration"] = CONFIGURATION.map(sections) | hostile.TEMPLATES
+    likely = [*["configuration"] * 10, *["flinkConfiguration"] * 5]
+    names = st.lists(st.sampled_from([*sorted(changes), *likely]), max_size=4, unique=True)
     chosen = names.flatmap(lambda some: st.fixed_dictionaries({name: changes[name] for name in some}))
     return chosen.map(changed)
 

@@ -47,6 +47,44 @@ def test_explain_says_for_which_backend_the_memory_is_reckoned(capsys, manifest:
     assert json.loads(capsys.readouterr().out)["memory"]["backend"] == "hashmap"
 
 
+def test_explain_says_in_one_line_that_it_does_not_run_the_job_s_code(capsys, manifest: Path) -> None:
+    assert main.main(["explain", str(manifest)]) == 0
+    (line,) = [one for one in capsys.readouterr().out.splitlines() if "code is not run here" in one]
+    assert "settings in it (set_state_backend, StreamExecutionEnvironment) count more than all above" in line
+    assert main.main(["explain", str(manifest), "-o", "json"]) == 0
+    assert "is not run here" in json.loads(capsys.readouterr().out)["code"]
+
+
+def test_explain_answers_flinks_keys_in_the_spelling_of_the_manifest(capsys, manifest: Path) -> None:
+    keys = ["--set=spec.flinkConfiguration={execution.checkpointing: {min-pause: 2 s}, rest.port: 8081}"]
+    assert main.main(["explain", str(manifest), *keys]) == 0
+    text = capsys.readouterr().out
+    assert "Flink's keys (spec.flinkConfiguration)" in text
+    assert text.count("no meaning here") == 1
+    assert main.main(["explain", str(manifest), *keys, "-o", "json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["flinkConfiguration"]["rest.port"]["outcome"] == "no meaning here"
+    pause = told["settings"]["checkpointing.minPause"]
+    assert pause == {"value": "2s", "origin": "job (flinkConfiguration: execution.checkpointing.min-pause)"}
+
+
+def test_explain_warns_where_managed_memory_is_too_small_for_the_shards_of_a_slot(
+    capsys, manifest: Path
+) -> None:
+    few = ["--set", "spec.stateBackend.type=rocksdb", "--set", "spec.managedMemoryPerSlot=1Mi"]
+    assert (
+        main.main(
+            ["explain", str(manifest), *few, "--set", "spec.shards=200", "--set", "spec.maxParallelism=256"]
+        )
+        == 0
+    )
+    assert "note: managedMemoryPerSlot leaves 284 KiB for write buffers, and a slot has 100 of them" in (
+        capsys.readouterr().out
+    )
+    assert main.main(["explain", str(manifest), *few]) == 0
+    assert "for write buffers" not in capsys.readouterr().out
+
+
 def test_explain_shows_the_options_of_rocksdb_and_who_decided_them(capsys, manifest: Path) -> None:
     backend = {"type": "rocksdb", "options": {"state.backend.rocksdb.use-bloom-filter": "false"}}
     given = [f"--set=spec.stateBackend={json.dumps(backend)}"]

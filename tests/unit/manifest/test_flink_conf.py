@@ -119,3 +119,92 @@ def test_the_old_name_of_the_memory_backend_means_its_storage_where_no_other_is_
     )
     with pytest.raises(errors.SpecInvalid, match=r"checkpointing\.storage: is missing"):
         resolve(load(manifest(tmp_path, configuration={"state.backend": "filesystem"})))
+
+
+BOMB = "a: &a\n" + "".join(f"  - x{number}\n" for number in range(9))
+for level in range(1, 20):
+    BOMB += f"b{level}: &b{level}\n"
+    BOMB += "".join(f"  k{number}: *{'a' if level == 1 else f'b{level - 1}'}\n" for number in range(9))
+
+
+def test_aliases_that_stand_for_more_than_a_memory_holds_are_refused(tmp_path: Path) -> None:
+    assert len(BOMB) < 4096
+    (tmp_path / "config.yaml").write_text(BOMB)
+    with pytest.raises(
+        errors.SpecInvalid, match=r"config\.yaml: .* more than 10,000 parts .* alias"
+    ) as raised:
+        load(manifest(tmp_path), ["spec.configuration=@config.yaml"])
+    assert "x1" not in str(raised.value)
+
+
+def test_an_alias_that_stands_for_little_is_read() -> None:
+    text = "restart-strategy:\n  type: &kind none\nx:\n  y: *kind\n"
+    assert flink_conf.parse(text) == {"restart-strategy.type": "none", "x.y": "none"}
+
+
+SECTIONS = {"state": {"backend": {"type": "rocksdb"}, "checkpoints.dir": "/c"}, "parallelism.default": 3}
+
+
+def test_flinks_own_name_of_the_map_takes_sections_and_plain_values(tmp_path: Path) -> None:
+    found = resolve(load(manifest(tmp_path, flinkConfiguration={**SECTIONS, "rest": {"port": 8081}})))
+    job = found.settings
+    assert (job.backend.type, job.slots, job.checkpoint.storage) == ("rocksdb", 3, "/c")
+    assert found.origins["slots"] == "job (flinkConfiguration: parallelism.default)"
+    assert any(
+        notice.startswith("spec.flinkConfiguration: rest.port: no meaning") for notice in found.notices
+    )
+
+
+@pytest.mark.parametrize("spelling", ["configuration", "flinkConfiguration"])
+@pytest.mark.parametrize(
+    "own",
+    [
+        {"flinkConfiguration": SECTIONS},
+        {
+            "configuration": {
+                "state.backend.type": "rocksdb",
+                "state.checkpoints.dir": "/c",
+                "parallelism.default": "3",
+            }
+        },
+        {},
+    ],
+    ids=["sections", "texts", "none"],
+)
+def test_set_means_the_map_that_the_manifest_has(
+    tmp_path: Path, own: dict[str, object], spelling: str
+) -> None:
+    (tmp_path / "conf.yaml").write_text(
+        "state.backend: filesystem\nstate.checkpoints.dir: /d\nexecution.checkpointing.num-retained: 7\n"
+    )
+    given_ = [
+        f"spec.{spelling}=@conf.yaml",
+        f"spec.{spelling}.parallelism.default=4",
+        f"spec.{spelling}.execution.checkpointing.interval=10 s",
+        f"spec.{spelling}['state.backend.rocksdb.thread.num']=2",
+    ]
+    found = load(manifest(tmp_path, **own), given_)
+    wanted = next(iter(own), spelling)
+    assert [name for name in found.spec if name.lower().endswith("configuration")] == [wanted]
+    job = resolve(found).settings
+    assert (job.slots, job.checkpoint.interval_s, job.checkpoint.retained) == (4, 10.0, 7)
+    assert job.checkpoint.storage == ("/c" if own else "/d")
+    assert job.backend.type == ("rocksdb" if own else "hashmap")
+
+
+def test_set_takes_a_key_or_the_whole_map_away(tmp_path: Path) -> None:
+    path = manifest(tmp_path, flinkConfiguration=SECTIONS)
+    assert resolve(load(path, ["spec.flinkConfiguration.parallelism.default=null"])).settings.slots == 2
+    gone = load(path, ["spec.configuration=null", "spec.checkpointing.storage=/c"])
+    assert resolve(gone).settings.backend.type == "hashmap"
+
+
+def test_a_manifest_with_both_maps_is_refused_and_told_which_to_keep(tmp_path: Path) -> None:
+    path = manifest(tmp_path, flinkConfiguration=SECTIONS, configuration={"state.backend": "rocksdb"})
+    with pytest.raises(errors.SpecInvalid, match="means the same as configuration; keep configuration"):
+        load(path)
+
+
+def test_the_old_name_of_the_memory_backend_means_its_storage_in_sections_too(tmp_path: Path) -> None:
+    found = resolve(load(manifest(tmp_path, flinkConfiguration={"state": {"backend": "jobmanager"}})))
+    assert found.settings.checkpoint.storage == "memory://driver"

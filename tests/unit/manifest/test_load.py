@@ -65,6 +65,17 @@ def test_code_in_yaml_is_not_run() -> None:
     refused("spec: !!python/object/apply:os.system ['true']", "not valid YAML")
 
 
+def test_few_lines_that_stand_for_more_than_a_memory_holds_are_refused() -> None:
+    lines = ["a0: &a0 {k: v}", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 20))]
+    maps = [
+        "a0: &a0 {k: v}",
+        *(f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 9)}]}}" for n in range(1, 20)),
+    ]
+    for text in (lines, maps):
+        refused(f"{HEAD}" + "\n".join(text), "more than 100,000 parts with each YAML alias (*name) in full")
+    refused(f"{HEAD}spec: " + "[" * 5000, "it is nested too deeply")
+
+
 def test_kind_and_version_are_named() -> None:
     refused("spec: {}\n", "apiVersion: is missing", "kind: is missing; it must be StatefulSparkJob")
     refused(

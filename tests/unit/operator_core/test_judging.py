@@ -95,6 +95,7 @@ CONFIG = {"configMap": {"name": "mine"}}
         ("executor", {"name": "job", **CONFIG}, {}, False),
         ("driver", {"name": "code", **CONFIG}, {}, False),
         ("driver", {"name": "code", **CONFIG}, {"pythonFile": None, "configMapRef": {"name": "c"}}, True),
+        ("executor", {"name": "code", **CONFIG}, {"pythonFile": None, "configMapRef": {"name": "c"}}, True),
         ("driver", {"name": "tmp", "emptyDir": {"sizeLimit": "1Gi"}}, {}, False),
         ("driver", {"name": "tmp", "hostPath": {"path": "/tmp"}}, {}, True),
         ("executor", {"name": "work", "persistentVolumeClaim": {"claimName": "c"}}, {}, True),

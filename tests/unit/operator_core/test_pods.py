@@ -54,6 +54,16 @@ def by_name(entries: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("role", ["driver", "executor"])
+def test_the_modules_in_the_config_map_of_the_code_are_in_the_pods_of_slots_too(role: str) -> None:
+    pod = made(role, pythonFile=None, configMapRef={"name": "orders", "key": "job.py"})
+    assert by_name(pod["spec"]["volumes"])["code"] == {"name": "code", "configMap": {"name": "orders"}}
+    (container,) = pod["spec"]["containers"]
+    mount = by_name(container["volumeMounts"])["code"]
+    assert mount == {"name": "code", "mountPath": parts.CODE_DIR, "readOnly": True}
+    assert "code" not in by_name(made(role)["spec"]["volumes"])
+
+
+@pytest.mark.parametrize("role", ["driver", "executor"])
 def test_a_pod_template_adds_by_name_and_takes_nothing_away(role: str) -> None:
     plain, pod = made(role), made(role, **{f"{role}Template": template(role)})
     assert pod["metadata"]["labels"] == {**plain["metadata"]["labels"], "team": "air"}

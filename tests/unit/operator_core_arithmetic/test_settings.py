@@ -238,6 +238,27 @@ def test_checkpoints_in_a_drivers_memory_are_refused_where_pods_end(spec: dict[s
             "spec.configuration['parallelism.default']: must be a string",
         ),
         ({"imagePullSecrets": [{"name": "own"}, {}]}, "spec.imagePullSecrets[1].name: is missing"),
+        ({"flinkConfiguration": ["x"]}, "spec.flinkConfiguration: must be an object (name: value pairs)"),
+        (
+            {"flinkConfiguration": {"parallelism": {"default": [{}]}}},
+            "spec.flinkConfiguration: parallelism.default is a list of more than texts",
+        ),
+        (
+            {"flinkConfiguration": {"parallelism": {"default": "two"}}},
+            "spec.flinkConfiguration: a count must be a whole number (it is parallelism.default)",
+        ),
+        (
+            {"flinkConfiguration": {"s3": {"secret-key": "12345"}}},
+            "spec.flinkConfiguration: keys are never written into a job",
+        ),
+        (
+            {"flinkConfiguration": {"rest.port": 1}, "configuration": {}},
+            "spec.flinkConfiguration: means the same as configuration; keep configuration",
+        ),
+        (
+            {"flinkConfiguration": {"parallelism": {"default": 70000}}},
+            "spec.slots: must be at most 32768 (it is 70000, from flinkConfiguration['parallelism.default'])",
+        ),
         ({"slotz": 3}, "spec.slotz: is not a field of this version; remove it"),
         ({"s3": {"secretKey": 12345}}, "spec.s3.secretKey: must be a string"),
         ({"checkpointing": {"interval": "soon"}}, "spec.checkpointing.interval: must be a duration such as"),

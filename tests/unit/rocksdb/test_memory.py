@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -82,6 +83,49 @@ def test_a_memtables_unit_is_small_where_the_budget_is():
     assert memory.arena_block(256 * MIB) == MIB
     assert memory.arena_block(32 * MIB) == 128 * 1024
     assert memory.arena_block(100) == 4096
+
+
+@pytest.mark.parametrize(
+    ("mib", "stores", "states", "scarce"),
+    [(1, 32, 30, True), (16, 32, 30, False), (1, 64, 1, False), (1, 128, 1, True), (256, 8, 200, False)],
+)
+def test_write_buffers_that_are_too_small_for_shards_and_states_are_told_with_the_remedy(
+    mib, stores, states, scarce
+):
+    divided = plan(managed_memory_bytes=mib * MIB)
+    said = memory.scarcity(divided, 0.5, stores, states)
+    assert bool(said) == scarce
+    if scarce:
+        assert f"a slot has {stores * states} of them" in said
+        assert "create it with fewer shards" in said
+
+
+@pytest.mark.parametrize("ratio", [0.1, 0.5, 0.9])
+@pytest.mark.parametrize(("stores", "states"), [(32, 3), (32, 30), (1, 500), (256, 7)])
+def test_the_memory_that_the_sentence_asks_for_is_enough_and_less_is_not(ratio, stores, states):
+    (asked,) = re.findall(
+        r"Give managedMemoryPerSlot (\d+)Mi or more",
+        memory.scarcity(plan(managed_memory_bytes=MIB, write_buffer_ratio=ratio), ratio, stores, 10 * states),
+    )
+    for mib, enough in ((int(asked), True), (int(asked) - 1, False)):
+        divided = plan(managed_memory_bytes=mib * MIB, write_buffer_ratio=ratio)
+        assert (memory.scarcity(divided, ratio, stores, 10 * states) == "") == enough
+
+
+def test_nothing_is_scarce_without_a_budget_or_without_states():
+    assert memory.scarcity(plan(managed_memory_bytes=None), 0.5, 32, 1000) == ""
+    assert memory.scarcity(plan(managed_memory_bytes=MIB), 0.5, 32, 0) == ""
+
+
+def test_a_slot_says_so_once_it_has_more_states_than_its_memory_has_room_for(make_slot, caplog):
+    slot = make_slot(managed_memory_bytes=MIB)
+    stores = [slot.store(shard) for shard in range(48)]
+    for store in stores[:2]:
+        commit(store, cells.values({1: 1}))
+    assert "a slot has" not in caplog.text
+    for store in stores[:2]:
+        commit(store, cells.appended(1, "a"))
+    assert caplog.text.count("a slot has 96 of them, one for each state (2) in each of its shards (48)") == 1
 
 
 def test_all_stores_of_a_slot_share_one_cache(slot):

@@ -190,9 +190,10 @@ def test_an_old_rocksdb_backend_needs_one_place(given_: Any) -> None:
             RocksDBStateBackend("/a" if given_ else None, None, streams)
 
 
-def test_a_name_from_before_1_13_is_deprecated(declared: graph.Graph, env: Env) -> None:
-    with pytest.warns(DeprecationWarning, match=r"'filesystem'.*write HashMapStateBackend\(\)"):
-        env.set_state_backend("filesystem")
+@pytest.mark.parametrize("name", ["filesystem", "FileSystem", "FsStateBackendFactory"])
+def test_a_name_from_before_1_13_is_deprecated(declared: graph.Graph, env: Env, name: str) -> None:
+    with pytest.warns(DeprecationWarning, match=rf"'{name}'.*write HashMapStateBackend\(\)"):
+        env.set_state_backend(name)
     assert decided(declared, "spec.checkpointing.storage=/s").backend.type == "hashmap"
 
 
@@ -230,6 +231,8 @@ def test_later_versions_things_are_refused_by_name(env: Env) -> None:
     with pytest.raises(errors.NotInThisVersion, match="changelog state backend is not in this version"):
         env.enable_changelog_state_backend(True)
     assert env.enable_changelog_state_backend(False).is_changelog_state_backend_enabled() is False
+    with pytest.raises(errors.NotInThisVersion, match="changelog state backend is not in this version"):
+        env.enable_changelog_statebackend(True)
 
 
 INTEGERS = ["set_checkpoint_interval", "set_checkpoint_timeout", "set_min_pause_between_checkpoints",
@@ -377,10 +380,15 @@ def test_the_memory_backend_of_old_brings_its_storage_along(declared: graph.Grap
     found = decided(declared)
     assert (found.backend.type, found.checkpoint.storage) == ("hashmap", "memory://driver")
     assert found.checkpoint.max_state_bytes == 1000
-    by_name = graph.Graph()
-    with pytest.warns(DeprecationWarning, match="'jobmanager'"):
-        Env(by_name).set_state_backend("jobmanager")
-    assert decided(by_name).checkpoint.storage == "memory://driver"
+    for name in (
+        "jobmanager",
+        "JobManager",
+        "org.apache.flink.runtime.state.memory.MemoryStateBackendFactory",
+    ):
+        by_name = graph.Graph()
+        with pytest.warns(DeprecationWarning, match=f"'{name}'"):
+            Env(by_name).set_state_backend(name)
+        assert decided(by_name).checkpoint.storage == "memory://driver"
     by_key = graph.Graph()
     Env(by_key).configure(Configuration({"state.backend": "jobmanager"}))
     assert decided(by_key).checkpoint.storage == "memory://driver"

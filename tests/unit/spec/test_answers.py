@@ -37,6 +37,8 @@ def of(key: str, text: str, **spec: object) -> answers.Answer:
         ("execution.savepoint-restore-mode", "CLAIM", "not yet", "claim modes other than NO_CLAIM"),
         ("state.checkpoints.num-retained", "many", "refused", "a count must be a whole number"),
         ("execution.checkpointing.intervall", "1 s", "refused", "did you mean execution.checkpointing.interval?"),
+        ("state.backend.rocksdb.options-factory", "shop:Options", "applied", "spec.stateBackend.optionsFactory"),
+        ("my.custom.rocksdb.block.restart-interval", "16", "refused", "belong into stateBackend.options"),
         ("state.backend.rocksdb.metrics.num-snapshots", "false", "no meaning here", "the metric is off"),
     ],
 )  # fmt: skip
@@ -59,6 +61,8 @@ def test_a_field_counts_more_than_its_key_and_the_answer_says_so() -> None:
         ("filesystem", "hashmap"),
         ("org.apache.flink.runtime.state.memory.MemoryStateBackendFactory", "hashmap"),
         ("FsStateBackend", "hashmap"),
+        ("JobManager", "hashmap"),
+        ("FILESYSTEM", "hashmap"),
         ("org.apache.flink.contrib.streaming.state.RocksDBStateBackendFactory", "rocksdb"),
     ],
 )
@@ -70,7 +74,13 @@ def test_an_old_name_of_a_backend_is_applied_with_the_new_form(name: str, new: s
 
 @pytest.mark.parametrize(
     "name",
-    ["hashmap", "rocksdb", "org.apache.flink.contrib.streaming.state.EmbeddedRocksDBStateBackendFactory"],
+    [
+        "hashmap",
+        "HashMap",
+        "RocksDB",
+        "rocksdb",
+        "org.apache.flink.contrib.streaming.state.EmbeddedRocksDBStateBackendFactory",
+    ],
 )
 def test_a_name_of_today_is_not_deprecated(name: str) -> None:
     assert "deprecated" not in of("state.backend", name).text

@@ -13,12 +13,18 @@ from sparkstate.backends.rocksdb import explained
 from sparkstate.cli import manifests, output
 from sparkstate.settings import JobSettings
 from sparkstate.sizing import text
+from sparkstate_spec import configuration
 from sparkstate_spec.answers import Answer
 
 _NO_PLACE = (
     "spec.checkpointing.storage is missing, so the job's code has to name it (set_checkpoint_storage), which counts "
     "with sparkstate run; on Kubernetes the manifest names it"
 )
+_NO_CODE = (
+    "the job's code is not run here: settings in it (set_state_backend, StreamExecutionEnvironment) count more than "
+    "all above, and the driver's log names them when the job runs"
+)
+_OF_KEYS = tuple(f"spec.{name}: " for name in configuration.NAMES)
 
 
 @click.command()
@@ -57,7 +63,8 @@ def explain(
     With --size, show how many processors and slots, how much memory, disk and network, and how many requests to its
     storage the job needs for such a load, and how long a recovery takes. docs/sizing.md says how far that may be off.
 
-    Each of Flink's keys in spec.configuration is answered: the field that it sets, or why it sets none.
+    Each of Flink's keys in spec.configuration (or spec.flinkConfiguration) is answered: the field that it sets, or why
+    it sets none.
 
     Starts nothing and reads no storage.
 
@@ -102,17 +109,18 @@ def explain(
                 f"{resolved.settings.backend.options_factory} may change any of these when a slot runs it"
             )
     _show_answers(answers)
+    click.echo(f"\nnote: {_NO_CODE}")
     if not resolved.settings.checkpoint.storage:
-        click.echo(f"\nnote: {_NO_PLACE}")
+        click.echo(f"note: {_NO_PLACE}")
     for notice in resolved.notices:
-        if not notice.startswith("spec.configuration: "):  # the table has them
+        if not notice.startswith(_OF_KEYS):  # the table has them
             click.echo(f"\nnote: {notice}")
 
 
 def _show_answers(answers: Sequence[Answer]) -> None:
     if not answers:
         return
-    click.echo("\nFlink's keys (spec.configuration)")
+    click.echo(f"\nFlink's keys (spec.{answers[0].spelling})")
     rows = [(each.key, each.value, f"{each.outcome}: {each.text}") for each in answers]
     output.table(("KEY", "VALUE", "WHAT BECAME OF IT"), rows)
 
@@ -160,7 +168,8 @@ def _document(
         **(
             {"rocksdb": _by_key(native)} if (native := _native_options(resolved.settings)) is not None else {}
         ),
-        **({"configuration": _answered(answers)} if answers else {}),
+        **({answers[0].spelling: _answered(answers)} if answers else {}),
+        "code": _NO_CODE,
         "notices": resolved.notices,
     }
 

@@ -13,7 +13,9 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Mapping, Sequence
+from concurrent import futures
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -24,6 +26,7 @@ from sparkstate.settings import StateBackendSettings
 
 BUDGET_S: Final = 120.0
 """The kit takes two seconds on a local backend. This is for a machine that is busy with other starts."""
+_LOOK_S: Final = 0.05
 _TAIL: Final = 2000
 
 
@@ -80,25 +83,30 @@ def run(
     directory: Path,
     clock_: clock.Clock,
     budget_s: float = BUDGET_S,
+    unwanted: threading.Event | None = None,
 ) -> Passed:
     """Try the class that ``backend`` names. ``directory`` takes a folder meanwhile, on the disk that stores will use.
+    ``unwanted`` is set when nobody asks for the verdict any more: the process is ended then.
 
     Raises :class:`errors.BackendRefused` with the first check that fails, or the reason why there is no backend;
-    :class:`errors.BackendUnavailable` where something is away that it needs, or the time was over.
+    :class:`errors.BackendUnavailable` where something is away that it needs, or the time was over; and
+    ``CancelledError`` once ``unwanted`` is set.
     """
     began = clock_.monotonic()
     memory = backend.fixed_memory_bytes or backend.managed_memory_bytes
     request = Request(backend.class_name, dict(backend.options), memory, tuple(python_path), budget_s)
     directory.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=directory, prefix="backend-", ignore_cleanup_errors=True) as folder:
-        verdict = _verdict(TrialFolder(Path(folder)), request)
+        verdict = _verdict(TrialFolder(Path(folder)), request, clock_, unwanted or threading.Event())
     if "chapters" in verdict:
         return Passed(verdict["chapters"], clock_.monotonic() - began)
     kind = errors.BackendUnavailable if verdict["reason"] == "BackendUnavailable" else errors.BackendRefused
     raise kind(verdict["message"])
 
 
-def _verdict(folder: TrialFolder, request: Request) -> dict[str, Any]:
+def _verdict(
+    folder: TrialFolder, request: Request, clock_: clock.Clock, unwanted: threading.Event
+) -> dict[str, Any]:
     folder.request.write_text(json.dumps(asdict(request)), "utf-8")
     with folder.log.open("wb") as log:
         process = subprocess.Popen(
@@ -110,7 +118,7 @@ def _verdict(folder: TrialFolder, request: Request) -> dict[str, Any]:
             start_new_session=True,
         )
     try:
-        code = process.wait(request.budget_s)
+        code = _wait(process, clock_.monotonic() + request.budget_s, clock_, unwanted)
     except subprocess.TimeoutExpired:
         raise loading.unavailable(
             request.class_name,
@@ -126,6 +134,19 @@ def _verdict(folder: TrialFolder, request: Request) -> dict[str, Any]:
         request.class_name,
         f"the process that tried it {_ended(code)} {folder.current_check()}{folder.tail()}",
     )
+
+
+def _wait(
+    process: subprocess.Popen[bytes], deadline_s: float, clock_: clock.Clock, unwanted: threading.Event
+) -> int:
+    while True:
+        try:
+            return process.wait(_LOOK_S)
+        except subprocess.TimeoutExpired:
+            if unwanted.is_set():
+                raise futures.CancelledError from None
+            if clock_.monotonic() > deadline_s:
+                raise
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -3,6 +3,7 @@ version of the job, beside the start of Spark."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -17,7 +18,8 @@ FOLDER: Final = "backend-trial"
 
 
 class BackendTrial:
-    """Begun at once where the manifest names the class; otherwise when the job's code has chosen one."""
+    """Begun at once where the manifest names the class; otherwise when the job's code has chosen one. A trial that
+    nobody needs any more is ended, so that a class that the job does not use costs it nothing, even one that hangs."""
 
     def __init__(
         self,
@@ -32,25 +34,40 @@ class BackendTrial:
         self._directory = work_dir / FOLDER
         self._clock = clock_
         self._say = say
+        self._unwanted = threading.Event()
         self._begun = self._begin(planned) if planned.type == "custom" else None
 
     def require(self, chosen: StateBackendSettings) -> None:
         """Wait for the verdict on the backend that the job has. Raises ``BackendRefused`` and ``BackendUnavailable``
         as ``conformance.trial`` does."""
-        if chosen.type != "custom":
-            return
         begun = self._begun
-        if begun is None or _tried(chosen) != _tried(self._planned):
-            begun = self._begin(chosen)
+        if begun is None or chosen.type != "custom" or _tried(chosen) != _tried(self._planned):
+            self.end()
+            begun = self._begin(chosen) if chosen.type == "custom" else None
+        if begun is None:
+            return
         passed = begun.result()
         self._say(
             f"the state backend {chosen.class_name} passes the conformance kit ({passed.checks} checks in "
             f"{passed.seconds:.1f} s)"
         )
 
+    def end(self) -> None:
+        """Nobody asks for the verdict any more. Its process ends within a moment."""
+        self._unwanted.set()
+
     def _begin(self, backend: StateBackendSettings) -> Future[trial.Passed]:
+        self._unwanted = threading.Event()
         pool = ThreadPoolExecutor(1, thread_name_prefix="backend-trial")
-        begun = pool.submit(trial.run, backend, self._python_path, self._directory, self._clock)
+        begun = pool.submit(
+            trial.run,
+            backend,
+            self._python_path,
+            self._directory,
+            self._clock,
+            trial.BUDGET_S,
+            self._unwanted,
+        )
         pool.shutdown(wait=False)
         return begun
 

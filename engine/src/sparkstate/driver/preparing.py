@@ -37,6 +37,7 @@ def prepare(context: DriverContext, ends: contextlib.ExitStack) -> PreparedJob:
     trial = BackendTrial(
         settings.backend, entry.folders(settings.entry), context.work_dir, context.clock, context.say
     )
+    ends.callback(trial.end)
     spark = context.spark.session()
     ends.callback(spark.stop)
     context.reached("Spark is ready")

@@ -12,7 +12,7 @@ from sparkstate import errors
 from sparkstate.manifest import overrides as overriding
 from sparkstate.manifest import schema, source
 from sparkstate.manifest.problems import raise_if_any
-from sparkstate_spec import answers, rules
+from sparkstate_spec import answers, configuration, rules
 from sparkstate_spec.problems import Problem
 
 API_VERSION = "sparkstate.io/v1alpha1"
@@ -56,13 +56,13 @@ def load(manifest: Path | str, overrides: Sequence[str] = ()) -> Manifest:
 
 
 def flink_answers(manifest: Path | str, overrides: Sequence[str] = ()) -> list[answers.Answer]:
-    """The answer to each key of ``spec.configuration``, even when :func:`load` refuses some of them. Raises
-    ``SpecInvalid`` for text that is not a manifest; nothing is answered where types are wrong."""
+    """The answer to each of Flink's keys, even when :func:`load` refuses some of them. Raises ``SpecInvalid`` for text
+    that is not a manifest; nothing is answered where types are wrong."""
     document, _, _, _ = _read(manifest, overrides)
     spec = document.get("spec")
     if not isinstance(spec, dict) or schema.check(spec, schema.spec(), "spec"):
         return []
-    return answers.of(spec)
+    return [] if configuration.problems(spec) else answers.of(spec)
 
 
 def _read(

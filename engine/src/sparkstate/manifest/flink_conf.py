@@ -7,14 +7,13 @@ latter is YAML, in which sections may be nested and lists written out.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from sparkstate import errors
-from sparkstate_spec import fields
+from sparkstate_spec import configuration, fields
 
 _LARGEST_BYTES = 1024 * 1024
 _KEY = re.compile(r"[-._$a-zA-Z0-9]+\Z")
@@ -93,22 +92,7 @@ def _of_yaml(text: str) -> dict[str, str]:
         raise errors.SpecInvalid("it is nested too deeply; name Flink's configuration file") from None
     if not isinstance(document, dict):
         raise errors.SpecInvalid("it is not a map of keys and values")
-    found: dict[str, str] = {}
-    for key, value in _flat(document, ""):
-        if key in found:
-            raise errors.SpecInvalid(f"{key} appears twice; keep one")
-        found[key] = value
-    return found
-
-
-def _flat(node: dict[Any, Any], prefix: str) -> Iterator[tuple[str, str]]:
-    for name, value in node.items():
-        key = f"{prefix}{name}"
-        if isinstance(value, dict):
-            yield from _flat(value, f"{key}.")
-        elif isinstance(value, list):
-            if not all(isinstance(item, str) for item in value):
-                raise errors.SpecInvalid(f"{key} is a list of more than texts; write it as texts")
-            yield key, ";".join(value)
-        else:
-            yield key, value
+    try:
+        return configuration.flat(document)
+    except ValueError as error:
+        raise errors.SpecInvalid(str(error)) from None

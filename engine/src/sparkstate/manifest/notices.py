@@ -61,12 +61,12 @@ def of_storage(given: Leaves) -> list[str]:
 
 def of_keys(answers: Sequence[Answer]) -> list[str]:
     """One sentence for each thing that Flink's keys are answered with; keys that set a field are not named."""
-    by_text: dict[str, list[str]] = {}
+    by_text: dict[tuple[str, str], list[str]] = {}
     for answer in answers:
         if answer.outcome != "applied" or "(deprecated: " in answer.text:
             said = answer.text if answer.outcome == "applied" else f"{answer.outcome}: {answer.text}"
-            by_text.setdefault(said, []).append(answer.key)
-    return [f"spec.configuration: {', '.join(keys)}: {text}" for text, keys in by_text.items()]
+            by_text.setdefault((answer.spelling, said), []).append(answer.key)
+    return [f"spec.{name}: {', '.join(keys)}: {text}" for (name, text), keys in by_text.items()]
 
 
 def impossible_here(given: Leaves) -> list[Problem]:

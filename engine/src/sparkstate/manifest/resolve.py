@@ -10,15 +10,15 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from sparkstate import errors, settings
-from sparkstate.backends.rocksdb import keys
+from sparkstate import errors, keygroups, settings
+from sparkstate.backends.rocksdb import keys, memory
 from sparkstate.manifest import explain, notices, schema
 from sparkstate.manifest import fields as table
 from sparkstate.manifest.document import Manifest
 from sparkstate.manifest.problems import raise_if_any
 from sparkstate.manifest.resolved import Resolved
 from sparkstate.storage import naming
-from sparkstate_spec import answers, built_in, layers, rules, units
+from sparkstate_spec import answers, built_in, configuration, layers, rules, units
 from sparkstate_spec.given import JOB, GivenValue, Leaves, below, nested
 from sparkstate_spec.problems import Problem
 
@@ -61,7 +61,8 @@ def resolve(
     given = given if in_cluster else _locally(given)
     built = _build(manifest, given, base, cluster)
     values, origins = explain.effective(given, built, _fields(given))
-    return Resolved(built, origins, [*told, *_option_notices(built, manifest.source)], values, given)
+    told += [*_option_notices(built, manifest.source), *_scarcity(built)]
+    return Resolved(built, origins, told, values, given)
 
 
 def _locally(given: dict[str, GivenValue]) -> dict[str, GivenValue]:
@@ -96,6 +97,17 @@ def _option_notices(job: settings.JobSettings, source: str) -> tuple[str, ...]:
     except errors.SpecInvalid as error:
         raise_if_any([Problem("spec.stateBackend.options", str(error))], source)
         raise
+
+
+def _scarcity(job: settings.JobSettings) -> list[str]:
+    """A slot's share of write buffers, as far as it is known before the code declares its states: for a single one."""
+    if job.backend.type != "rocksdb":
+        return []
+    key_groups = job.max_parallelism or keygroups.default_max_parallelism(job.slots)
+    shards = job.shards or keygroups.default_shards(job.slots, key_groups)
+    plan = memory.plan(job.backend)
+    found = memory.scarcity(plan, job.backend.write_buffer_ratio, -(-shards // job.slots), 1)
+    return [found] if found else []
 
 
 def _effective(
@@ -137,7 +149,7 @@ def _place(given: Leaves, base: Path) -> str:
 def _with_implied_storage(given: Leaves, manifest: Manifest) -> dict[str, GivenValue]:
     """``state.backend: jobmanager`` meant its storage too, where no other was named (Flink before 1.13)."""
     backend = given.get("stateBackend.type")
-    text = (manifest.spec.get("configuration") or {}).get(backend.key, "") if backend else ""
+    text = configuration.keys(manifest.spec).get(backend.key, "") if backend else ""
     named = {"checkpointing.storage", "checkpointing.storageType"} & given.keys()
     if backend is None or named or not answers.means_memory(text):
         return dict(given)

@@ -14,6 +14,11 @@ from sparkstate import errors
 class _Loader(yaml.SafeLoader):
     """SafeLoader without timestamps and base-60 numbers (Kubernetes has neither), and with duplicate keys refused."""
 
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        super().flatten_mapping(node)  # calls this method for each mapping that is merged in (<<)
+        if len(node.value) > _MOST_PARTS:
+            raise errors.SpecInvalid(_TOO_MUCH)
+
 
 _Loader.yaml_implicit_resolvers = {
     first: [
@@ -66,6 +71,26 @@ def _construct_text(loader: _Loader, node: yaml.ScalarNode) -> str:
         ) from error
 
 
+def _require_bounded(document: Any) -> None:
+    """Aliases (``*name``) let a few lines stand for more than a memory holds, as soon as somebody writes them out: an
+    error that shows a value, for example. Each part is counted as often as the document stands for it."""
+    sizes: dict[int, int] = {}
+
+    def size(node: Any) -> int:
+        if not isinstance(node, dict | list):
+            return 1
+        if id(node) not in sizes:
+            sizes[id(node)] = 1 + sum(map(size, node.values() if isinstance(node, dict) else node))
+        return sizes[id(node)]
+
+    if size(document) > _MOST_PARTS:
+        raise errors.SpecInvalid(_TOO_MUCH)
+
+
+_MOST_PARTS = 100_000
+_TOO_MUCH = (
+    f"it comes to more than {_MOST_PARTS:,} parts with each YAML alias (*name) in full; write the values out"
+)
 _HALF = re.compile(r"[\ud800-\udfff]")
 _Loader.add_constructor("tag:yaml.org,2002:map", _construct_mapping)
 _Loader.add_constructor("tag:yaml.org,2002:str", _construct_text)
@@ -96,6 +121,8 @@ def parse(text: str) -> dict[str, Any]:
         raise errors.SpecInvalid(f"{line}this is not valid YAML: {error.problem}") from error
     except yaml.YAMLError as error:
         raise errors.SpecInvalid(f"this is not valid YAML: {error}") from error
+    except RecursionError:
+        raise errors.SpecInvalid("it is nested too deeply; a manifest has a few levels") from None
     if len(documents) != 1:
         raise errors.SpecInvalid(
             f"there are {len(documents)} YAML documents in it; one manifest holds exactly one "
@@ -105,4 +132,5 @@ def parse(text: str) -> dict[str, Any]:
         raise errors.SpecInvalid(
             f"the manifest is a {type(documents[0]).__name__}; it must be a mapping with kind and spec"
         )
+    _require_bounded(documents[0])
     return documents[0]

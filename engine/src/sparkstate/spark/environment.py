@@ -98,6 +98,9 @@ class StreamExecutionEnvironment:
         not_yet_changelog(enabled)
         return self
 
+    enable_changelog_statebackend = enable_changelog_state_backend
+    """As Flink's page on state backends spells it."""
+
     def is_changelog_state_backend_enabled(self) -> bool:
         """Not in this version."""
         return False

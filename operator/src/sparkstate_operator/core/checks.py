@@ -11,7 +11,7 @@ from typing import Any
 from sparkstate_operator.core import shapes
 from sparkstate_operator.core.problems import Problem
 from sparkstate_operator.model import helm
-from sparkstate_spec import layers, memory, rules
+from sparkstate_spec import configuration, layers, memory, rules
 from sparkstate_spec.given import JOB, GivenValue, Leaves, join, leaves, nested
 from sparkstate_spec.rules import flink, job
 from sparkstate_spec.rules.rule import Rule, View
@@ -37,7 +37,7 @@ def _with_source(value: str, path: str, leaf: GivenValue) -> str:
 
 def _source(path: str, leaf: GivenValue) -> str:
     if leaf.key:
-        return f"configuration['{leaf.key}']"
+        return f"{leaf.spelling}['{leaf.key}']"
     if leaf.origin == JOB:
         return ""
     return f"Helm value defaults.{path}" if leaf.origin == HELM else "the built-in value"
@@ -102,9 +102,10 @@ def _overhead(given: Leaves) -> Iterator[Problem]:
 
 def own(spec: Mapping[str, Any]) -> list[Problem]:
     """All findings about the job alone that have to be known before it is merged: types, and the values of Flink's
-    keys. The API server has asked for both, but perhaps by the CRD of another version."""
+    keys. The API server has asked for both, but perhaps by the CRD of another version. It asks for no key of a
+    ``flinkConfiguration``, which is an object without a schema there."""
     found = list(shapes.problems(spec))
-    if found or not spec.get("configuration"):
+    if found or not any(spec.get(name) for name in configuration.NAMES):
         return found
     return [Problem(one.path, one.message, one.note) for one in rules.broken({"spec": spec}, flink.ALL)]
 

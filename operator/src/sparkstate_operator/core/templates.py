@@ -70,8 +70,8 @@ def own_volumes(resolved: Resolved, role: Role) -> dict[str, str]:
     found = {"tmp": "emptyDir", "work": "ephemeral" if claim else "emptyDir", "token": "projected"}
     if role == "driver":
         found["job"] = "configMap"
-        if resolved.get("configMapRef"):
-            found["code"] = "configMap"
+    if resolved.get("configMapRef"):
+        found["code"] = "configMap"
     return found
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sparkstate_operator.model.rule import Rule, named, no_secrets
-from sparkstate_spec import fields
+from sparkstate_operator.model.rule import Rule, given, named, no_secrets
+from sparkstate_spec import configuration, fields
 from sparkstate_spec.flink_tables import (
     CHOICES,
     FIXED,
@@ -77,6 +77,7 @@ def _secrets() -> Rule:
 
 
 ALL = (
+    named("one configuration", "spec", f"{given(*configuration.NAMES)} <= 1"),
     *_twice(),
     _judged(
         "class or key",

@@ -8,9 +8,9 @@ from typing import Any
 Schema = dict[str, Any]
 
 OWN = (
-    "pythonFile", "module", "configMapRef", "function", "params", "configuration", "deployment", "state",
-    "upgradeMode", "maxParallelism", "shards", "restoreFrom", "startEmpty", "allowNonRestoredState",
-    "restartNonce",
+    "pythonFile", "module", "configMapRef", "function", "params", "configuration", "flinkConfiguration",
+    "deployment", "state", "upgradeMode", "maxParallelism", "shards", "restoreFrom", "startEmpty",
+    "allowNonRestoredState", "restartNonce",
 )  # fmt: skip
 """Fields that are each job's own: its code, the state that it restores, fields that are fixed at its creation, and
 fields with a schema default. Flink's keys are among them, because a default is given by the field that a key means."""

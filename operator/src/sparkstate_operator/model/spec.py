@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from sparkstate_operator.model.base import ChangeKind, Model, spec_field
 from sparkstate_operator.model.entry import (
@@ -30,6 +30,7 @@ from sparkstate_operator.model.values import (
     Text,
 )
 from sparkstate_spec import built_in, values
+from sparkstate_spec.configuration import MOST_KEYS
 
 IGNORE = ChangeKind.IGNORE
 SCALE = ChangeKind.SCALE
@@ -88,7 +89,14 @@ class StatefulSparkJobSpec(Model):
         "description names it; a field that is given counts more than its key. Keys that can mean nothing here have no "
         "effect (sparkstate explain answers each); others are refused by name.",
         UPGRADE,
-        max_length=100,
+        max_length=MOST_KEYS,
+    )
+    flink_configuration: dict[str, Any] | None = spec_field(
+        "configuration as Flink's Kubernetes operator spells it: values may be numbers, true or false, and keys may be "
+        "written as sections. The operator judges its keys, and the API server does not. Not together with "
+        "configuration.",
+        UPGRADE,
+        max_length=MOST_KEYS,
     )
     deployment: Literal["local", "cluster"] = spec_field(
         "local: one pod (or process) with local Spark. cluster: a driver pod and executor pods.",

@@ -72,9 +72,8 @@ def _container(context: Context, attempt: int) -> Object:
     container["volumeMounts"] += [
         {"name": "job", "mountPath": parts.JOB_DIR, "readOnly": True},
         {"name": "token", "mountPath": parts.TOKEN_DIR, "readOnly": True},
+        *pods.code_mounts(context),
     ]
-    if context.revision.get("configMapRef"):
-        container["volumeMounts"].append({"name": "code", "mountPath": parts.CODE_DIR, "readOnly": True})
     return container
 
 
@@ -114,10 +113,8 @@ def _probe(path: str, *, period_s: int, failures: int) -> Object:
 
 def _volumes(context: Context, attempt: int) -> list[Object]:
     job = context.job
-    volumes: list[Object] = [
+    return [
         {"name": "job", "configMap": {"name": naming.config_map(job.name, attempt)}},
         pods.keys_volume(context, attempt, keys.DRIVER),
+        *pods.code_volumes(context),
     ]
-    if reference := context.revision.get("configMapRef"):
-        volumes.append({"name": "code", "configMap": {"name": reference["name"]}})
-    return volumes

@@ -15,8 +15,9 @@ def template(context: Context, attempt: int) -> Object:
     container["env"] = parts.environment(context, attempt)
     # Spark reads its own secret between driver and executors from there. By default it would appear in the pod's spec.
     container["volumeMounts"].append({"name": "token", "mountPath": parts.TOKEN_DIR, "readOnly": True})
+    container["volumeMounts"] += pods.code_mounts(context)
     spec = pods.spec(context, "executor")
-    spec["volumes"].append(pods.keys_volume(context, attempt, keys.EXECUTOR))
+    spec["volumes"] += [pods.keys_volume(context, attempt, keys.EXECUTOR), *pods.code_volumes(context)]
     ours: Object = {
         "apiVersion": "v1",
         "kind": "Pod",

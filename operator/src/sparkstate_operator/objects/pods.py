@@ -92,6 +92,20 @@ def keys_volume(context: Context, attempt: int, names: Sequence[str]) -> Object:
     return {"name": "token", "projected": {"defaultMode": 0o440, "sources": sources}}
 
 
+def code_volumes(context: Context) -> list[Object]:
+    """The ConfigMap with the job's file, where the job has one. Executors need it too: slots import the modules beside
+    that file, such as a state backend of the job's own."""
+    reference = context.revision.get("configMapRef")
+    return [{"name": "code", "configMap": {"name": reference["name"]}}] if reference else []
+
+
+def code_mounts(context: Context) -> list[Object]:
+    """The place of that file in a container."""
+    if not context.revision.get("configMapRef"):
+        return []
+    return [{"name": "code", "mountPath": parts.CODE_DIR, "readOnly": True}]
+
+
 def _source(secret: str, names: Sequence[str], *, optional: bool) -> Object:
     items = [{"key": name, "path": name} for name in names]
     return {"secret": {"name": secret, "items": items, "optional": optional}}

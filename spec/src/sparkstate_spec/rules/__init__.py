@@ -11,7 +11,7 @@ from typing import Any
 
 import croniter
 
-from sparkstate_spec import fields
+from sparkstate_spec import configuration, fields
 from sparkstate_spec.problems import Problem
 from sparkstate_spec.rules import flink, job, state
 from sparkstate_spec.rules.rule import Rule, View, not_too_long
@@ -61,6 +61,18 @@ def check_part(spec: Mapping[str, Any]) -> list[Problem]:
 
 
 def broken(document: Mapping[str, Any], rules: tuple[Rule, ...]) -> list[Problem]:
-    """The findings for those of ``rules`` that ``document`` breaks."""
-    view = View(document)
+    """The findings for those of ``rules`` that ``document`` breaks. Flink's keys are judged alike in both spellings of
+    their map; a map that cannot be read is one finding."""
+    spec = document.get("spec") or {}
+    name = configuration.spelling(spec)
+    if name == configuration.NAME:
+        return _found(View(document), rules)
+    if wrong := configuration.problems(spec):
+        kept = {field: value for field, value in spec.items() if field != name}
+        return [*_found(View({**document, "spec": kept}), rules), *wrong]
+    found = _found(View({**document, "spec": configuration.plain(spec)}), rules)
+    return [configuration.as_written(problem, name) for problem in found]
+
+
+def _found(view: View, rules: tuple[Rule, ...]) -> list[Problem]:
     return [problem for rule in rules if (problem := rule.check(view)) is not None]

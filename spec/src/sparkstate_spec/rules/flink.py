@@ -1,5 +1,5 @@
-"""The rules on ``spec.configuration``: the keys of Flink's that are refused, and why. For what becomes of all
-others, see ``answers``."""
+"""The rules on ``spec.configuration``: the keys of Flink's that are refused, and why. They hold for
+``spec.flinkConfiguration`` too, which is put into its place. For what becomes of all other keys, see ``answers``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import difflib
 import re
 from collections.abc import Callable, Iterator, Mapping
 
-from sparkstate_spec import fields
+from sparkstate_spec import configuration, fields
 from sparkstate_spec.flink_tables import (
     CHOICES,
     FIXED,
@@ -22,7 +22,8 @@ from sparkstate_spec.flink_tables import (
 )
 from sparkstate_spec.rules.rule import SECRET_NAMES, Rule, View, no_secrets
 
-PATH = "spec.configuration"
+PATH = f"spec.{configuration.NAME}"
+OTHER = f"spec.{configuration.AS_IN_FLINK}"
 SECRET = re.compile(SECRET_NAMES)
 
 
@@ -105,6 +106,13 @@ def _fixed(keys: tuple[str, ...], value: str, message: str) -> Rule:
 
 
 ALL = (
+    Rule(
+        "one configuration",
+        OTHER,
+        "means the same as configuration; keep configuration, whose keys the API server judges, and write all keys "
+        "there",
+        lambda view: view.count(PATH, OTHER) > 1,
+    ),
     *_twice(),
     Rule(
         "class or key",

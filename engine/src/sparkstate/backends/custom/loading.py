@@ -96,7 +96,7 @@ def _import(name: str | None, module_name: str) -> ModuleType:
             raise refused(
                 name,
                 f"there is no module {error.name}; put its file beside the job's pythonFile, or install it in the "
-                "job's image",
+                "job's image, for driver and executors alike",
             ) from error
         raise _not_importable(name, module_name, error) from error
     except (Exception, SystemExit) as error:

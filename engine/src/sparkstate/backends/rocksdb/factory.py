@@ -68,6 +68,7 @@ class RocksDBStoreFactory:
         for path in self._paths:
             folders.sweep(path)
         self._handles_to_close: list[Any] = []
+        self._states_told = 0
         self._metric_names = metrics.short_names(settings.native_metrics)
         self._by_family = bool(keys.parse(settings.options).own["metrics.column-family-as-variable"])
         self.plan = memory.plan(settings)
@@ -144,7 +145,15 @@ class RocksDBStoreFactory:
         )
 
     def _new_options(self, families: int) -> tuple[Any, list[Any]]:
+        self._warn_of_scarcity(families)
         return self._build(self.options, families)
+
+    def _warn_of_scarcity(self, states: int) -> None:
+        """Say it with the first state for which memory is scarce, and again when there are twice as many."""
+        told = memory.scarcity(self.plan, self._settings.write_buffer_ratio, len(self._stores), states)
+        if told and states >= 2 * self._states_told:
+            self._states_told = states
+            _log.warning("%s", told)
 
     def _new_spill_options(self, families: int) -> tuple[Any, list[Any]]:
         return self._build(self._spill_options, families)

@@ -20,6 +20,9 @@ _KIB = 1024
 _MIB = 1024 * _KIB
 _LEAST_BUDGET = 1 * _MIB
 _OVERLAY_SHARE = 6
+LEAST_MEMTABLE = 4 * _KIB
+"""Of write buffers for each memtable: the smallest block, which a memtable takes with its first row. With less, a row
+in each of them is beyond the limit, and they are flushed all the time. docs/state-backends.md has the figures."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +81,22 @@ def plan(settings: StateBackendSettings) -> MemoryPlan:
         arena_block=arena_block(write_buffers),
         requested_high_prio_pool_ratio=high_prio,
         notices=_high_prio_notices(high_prio),
+    )
+
+
+def scarcity(plan: MemoryPlan, ratio: float, stores: int, states: int) -> str:
+    """A sentence with the remedy where the write buffers are too small for the memtables of a slot: one for each of
+    ``states`` in each of ``stores``, which are the slot's shards. Empty where they suffice, or nothing bounds them."""
+    memtables = stores * states
+    if not plan.bounded or not memtables or plan.write_buffers // memtables >= LEAST_MEMTABLE:
+        return ""
+    needed = -(-int(memtables * LEAST_MEMTABLE * 1.5 / ratio * _OVERLAY_SHARE / (_OVERLAY_SHARE - 1)) // _MIB)
+    field = "fixedMemoryPerSlot" if plan.source == "fixed-per-slot" else "managedMemoryPerSlot"
+    return (
+        f"{field} leaves {plan.write_buffers // _KIB} KiB for write buffers, and a slot has {memtables} of them, one "
+        f"for each state ({states}) in each of its shards ({stores}). With less than {LEAST_MEMTABLE // _KIB} KiB "
+        "each, RocksDB writes small files all the time, and epochs take several times as long. Give "
+        f"{field} {needed}Mi or more, give the job more slots, or create it with fewer shards"
     )
 
 
