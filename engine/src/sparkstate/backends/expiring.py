@@ -42,7 +42,7 @@ class ExpiringStore(Protocol):
         after the last one, and remove those that have expired; how many. Called like a commit."""
 
 
-class Adoption(NamedTuple):
+class TtlChange(NamedTuple):
     """The change of a stored table to another time-to-live."""
 
     spec: TableSpec
@@ -51,7 +51,7 @@ class Adoption(NamedTuple):
     """From the bytes of a value to those of the adopted one; None: they are so already."""
 
 
-def adoption(stored: TableSpec | None, declared: TableSpec, times: expiring.Times) -> Adoption | None:
+def ttl_change(stored: TableSpec | None, declared: TableSpec, times: expiring.Times) -> TtlChange | None:
     """The change that :meth:`ExpiringStore.adopt` has to make. None: there is none, or ``table`` refuses the state."""
     if stored is None or stored.value_type is None or stored.kind is not declared.kind:
         return None
@@ -59,10 +59,10 @@ def adoption(stored: TableSpec | None, declared: TableSpec, times: expiring.Time
     if before == now:
         return None
     adopted = replace(stored, value_type=expiring.with_ttl(stored.value_type, now))
-    return Adoption(adopted, expiring.converter(before, now, times))
+    return TtlChange(adopted, expiring.converter(before, now, times))
 
 
-class Swept(NamedTuple):
+class SweptRows(NamedTuple):
     """Rows that a sweep has looked at."""
 
     expired: list[bytes]
@@ -72,7 +72,7 @@ class Swept(NamedTuple):
     """The least key behind them; None: there are no more rows."""
 
 
-def look(rows: Iterable[tuple[bytes, bytes]], cutoff: int, most: int) -> Swept:
+def look(rows: Iterable[tuple[bytes, bytes]], cutoff: int, most: int) -> SweptRows:
     """Look at rows in the order of their keys, at most so many; more than none."""
     has_expired = expiring.expired_bytes(cutoff)
     expired: list[bytes] = []
@@ -82,5 +82,5 @@ def look(rows: Iterable[tuple[bytes, bytes]], cutoff: int, most: int) -> Swept:
         if has_expired(value):
             expired.append(key)
         if looked == most or size >= _MOST_BYTES:
-            return Swept(expired, looked, key + b"\0")
-    return Swept(expired, looked, None)
+            return SweptRows(expired, looked, key + b"\0")
+    return SweptRows(expired, looked, None)

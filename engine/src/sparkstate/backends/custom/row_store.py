@@ -26,7 +26,7 @@ from sparkstate.backends.custom.factory import BackendFactory
 from sparkstate.backends.custom.ordered_rows import OrderedRows, RowsView
 from sparkstate.backends.custom.row_keys import RowKeys
 from sparkstate.backends.custom.row_sweep import RowSweep
-from sparkstate.backends.expiring import SweepPace, adoption
+from sparkstate.backends.expiring import SweepPace, ttl_change
 from sparkstate.keygroups import KeyGroupRange
 from sparkstate.serde import composite, expiring
 from sparkstate.serde.migration import Migration
@@ -106,7 +106,7 @@ class RowStore:
 
     def adopt(self, spec: TableSpec, times: expiring.Times) -> None:
         found = self._tables.get((spec.uid, spec.name))
-        wanted = adoption(None if found is None else found.spec, spec, times)
+        wanted = ttl_change(None if found is None else found.spec, spec, times)
         if wanted is not None:
             self._retyped(found, wanted.spec, wanted.convert)
             self._sweeps.pop((spec.uid, spec.name), None)

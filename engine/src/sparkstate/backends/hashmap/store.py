@@ -13,7 +13,7 @@ from typing import Any
 from sparkstate import errors
 from sparkstate.backends import base, canonical
 from sparkstate.backends.base import ShardStats, TableChanges, TableSpec, TableStats
-from sparkstate.backends.expiring import SweepPace, adoption
+from sparkstate.backends.expiring import SweepPace, ttl_change
 from sparkstate.backends.hashmap import migration, snapshot, tables
 from sparkstate.backends.hashmap.column_table import HashMapColumnTable
 from sparkstate.backends.hashmap.key_groups import KeyGroupsOfKeys
@@ -74,7 +74,7 @@ class HashMapShardStore:
     def adopt(self, spec: TableSpec, times: expiring.Times) -> None:
         name = (spec.uid, spec.name)
         found = self._tables.get(name)
-        wanted = adoption(None if found is None else found.spec, spec, times)
+        wanted = ttl_change(None if found is None else found.spec, spec, times)
         if found is None or wanted is None:
             return
         self._sweeps.pop(name, None)

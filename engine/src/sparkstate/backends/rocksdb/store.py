@@ -14,7 +14,7 @@ import msgspec
 from sparkstate import errors
 from sparkstate.backends import canonical
 from sparkstate.backends.base import ShardSnapshot, ShardStats, TableChanges, TableSpec, TableStats
-from sparkstate.backends.expiring import SweepPace, adoption
+from sparkstate.backends.expiring import SweepPace, ttl_change
 from sparkstate.backends.heap_timers import HeapTimerTable
 from sparkstate.backends.layered_dict import View
 from sparkstate.backends.rocksdb import (
@@ -194,7 +194,7 @@ class RocksDBShardStore:
     def adopt(self, spec: TableSpec, times: expiring.Times) -> None:
         name = (spec.uid, spec.name)
         stored = self._specs.get(name)
-        wanted = adoption(stored, spec, times)
+        wanted = ttl_change(stored, spec, times)
         if stored is None or wanted is None:
             return
         if wanted.convert is not None:
