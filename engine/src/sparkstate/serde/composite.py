@@ -10,6 +10,7 @@ whole numbers  8 bytes, big endian, sign bit flipped (dates and times: as the nu
 floats         8 bytes IEEE 754; sign bit flipped for positive, all bits flipped for negative
 booleans       1 byte
 text, bytes    the bytes with 0x00 written as 0x00 0xFF, ended by 0x00 0x00
+enums          the constant's name, as text
 big numbers    as text: canonical decimal digits (unique, not ordered)
 =============  ================================================================================
 
@@ -24,7 +25,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from sparkstate import errors
-from sparkstate.serde import containers, scalars
+from sparkstate.serde import containers, enums, scalars
 from sparkstate.serde.typeinfo import TypeInformation
 
 _SIGN = 1 << 63
@@ -197,8 +198,8 @@ def key_codec(type_info: TypeInformation) -> KeyCodec:
             return _FloatCodec()
         case scalars.BooleanType():
             return _BoolCodec()
-        case scalars.StringType():
-            return _StringCodec()
+        case scalars.StringType() | enums.EnumType():
+            return _StringCodec()  # of an enum's normalised form, which is the name
         case scalars.BytesType():
             return _TextCodec(bytes, bytes)
         case scalars.BigIntegerType():
