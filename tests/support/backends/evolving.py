@@ -121,7 +121,7 @@ class EnumOf:
 
 
 def name_of(constant: Any) -> str:
-    """Of a member, or of what is its name already."""
+    """The name of a member; text is a name already."""
     return constant.name if isinstance(constant, enum.Enum) else constant
 
 

@@ -78,7 +78,7 @@ def fill(store: Any, version: str, key: int, name: str, user_key: str) -> None:
 
 
 def content(store: Any, version: str, key: int) -> dict[str, Any]:
-    """What the code of a version reads under a key."""
+    """The values that the code of a version reads under a key."""
     found: dict[str, Any] = {}
     for name, spec in tables(version).items():
         table, kg, thaw = store.table(spec), stored_types.KEYS[key], spec.value_type.thaw  # type: ignore[union-attr]
@@ -92,7 +92,7 @@ def content(store: Any, version: str, key: int) -> dict[str, Any]:
 
 
 def wanted(value: Any, user_key: str) -> dict[str, Any]:
-    """What :func:`content` has to find where every table has that value."""
+    """The content where every table has that value."""
     return {
         "value": value,
         "list": [value, value],
@@ -110,7 +110,7 @@ AS = {
         "v4": ("SHIPPED", "PAID", "LOST"),
     },
 }
-"""By kept files and version of the code, the values of the keys 7 and None, and of -1, which the second version wrote."""
+"""By kept files and version of the code, the values of the keys 7 and None, and of -1, which v2 wrote."""
 
 
 def main(target: Path) -> None:

@@ -153,33 +153,6 @@ def test_a_type_that_does_not_fit_names_state_field_and_both_types() -> None:
         assert word in str(found.message)
 
 
-@pytest.mark.parametrize(
-    ("declared", "outcome", "told"),
-    [
-        (Types.ENUM("A", "B", "C"), Outcome.AS_IT_IS, "'C' is new"),
-        (Types.ENUM("B", "A"), Outcome.ON_READ, "its constants change their order"),
-        (Types.ENUM("B", default="B"), Outcome.ON_READ, "'A' becomes 'B'"),
-        (Types.ENUM("B", "C", aliases={"C": "A"}), Outcome.ON_READ, "'C' is the renamed 'A'"),
-        (Types.STRING(), Outcome.ON_READ, "the enum becomes STRING"),
-        (
-            Types.ENUM("B"),
-            Outcome.REFUSED,
-            "say in ENUM which constant is the default= of values that have it",
-        ),
-    ],
-    ids=["added", "moved", "dropped-with-a-default", "renamed", "text", "dropped"],
-)
-def test_changes_of_an_enum_are_told_by_its_constants(declared: Any, outcome: Outcome, told: str) -> None:
-    stored = (msgspec.structs.replace(STORED[0], value_type='ENUM<"A","B">'), *STORED[1:])
-    found = compared(changed(value_type=declared), stored=stored)["count/n"]
-    assert found.outcome is outcome
-    assert told in str(found.message)
-    if outcome is Outcome.REFUSED:
-        assert (found.stored, found.declared) == ('ENUM<"A","B">', 'ENUM<"B">')
-    else:
-        assert found.stored == 'value of ENUM<"A","B"> by LONG'
-
-
 def test_a_wider_type_is_migrated_as_the_backend_does_it() -> None:
     stored = (msgspec.structs.replace(STORED[0], value_type="INT"), *STORED[1:])
     on_rocksdb = compared(changed(value_type=Types.DOUBLE()), stored=stored)["count/n"]

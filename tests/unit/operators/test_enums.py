@@ -49,7 +49,7 @@ class Later(enum.Enum):
 
 
 class Latest(AggregateFunction):
-    """What was added last, and how often something was."""
+    """The value that was added last, and the number of values."""
 
     def create_accumulator(self):
         return (0, None)
@@ -285,79 +285,6 @@ def test_an_unknown_constant_is_refused_at_the_write_with_state_key_and_value() 
                 made.process_element(("a", how, wrong))
 
 
-class One(KeyedProcessFunction):
-    """One state of a given type; keeps what a row brings."""
-
-    def __init__(self, kind: Any, key: Any = None) -> None:
-        self.kind, self.key = kind, key
-
-    def open(self, ctx: Any) -> None:
-        if self.key is not None:
-            self.state = ctx.get_map_state(MapStateDescriptor("one", self.key, self.kind))
-        else:
-            self.state = ctx.get_state(ValueStateDescriptor("one", self.kind))
-
-    def process_element(self, value: Any, ctx: Any) -> Any:
-        if self.key is not None:
-            self.state.put(value[1], value[2])
-        else:
-            self.state.update(value[1])
-        yield value
-
-
-AB, BC = Types.ENUM("A", "B"), Types.ENUM("B", "C")
-
-
-@pytest.mark.parametrize("backend", ALL)
-@pytest.mark.parametrize(
-    ("before", "now", "told"),
-    [
-        pytest.param(One(AB), One(Types.ENUM("B")), "'A' is gone: say in ENUM", id="dropped"),
-        pytest.param(One(AB), One(BC), r"'A' is gone and 'C' is new: .*aliases=\{'C': 'A'\}", id="not renamed"),
-        pytest.param(
-            One(Types.ROW_NAMED(["s"], [Types.LIST(AB)])), One(Types.ROW_NAMED(["s"], [Types.LIST(BC)])),
-            r"at s\[\], was ENUM<\"A\",\"B\"> when it was stored and is now ENUM<\"B\",\"C\">", id="deep",
-        ),
-        pytest.param(
-            One(LONG, AB), One(LONG, Types.ENUM("B", "C", aliases={"C": "A"})),
-            "its user key type was ENUM.* a key is stored by name, and 'A' is gone", id="renamed key",
-        ),
-        pytest.param(
-            One(Types.MAP(AB, LONG)), One(Types.MAP(Types.ENUM("B", default="B"), LONG)),
-            r"at \{\} \(key\), was ENUM.* two keys of a map would become one", id="keys that would meet",
-        ),
-        pytest.param(One(TEXT), One(AB), "was STRING when it was stored and is now ENUM", id="text to enum"),
-    ],
-)  # fmt: skip
-def test_what_would_lose_a_value_is_refused_with_state_and_both_types(
-    backend: Any, before: One, now: One, told: str
-) -> None:
-    with harness(before, backend) as first, harness(now, backend) as second:
-        if before.key is not None:
-            first.process_element(("a", "A", 1))
-        taken = first.snapshot()
-        with pytest.raises(errors.StateMigrationError, match=f"state 'one' of operator 'harness': .*{told}"):
-            second.restore(taken)
-
-
-@pytest.mark.parametrize("backend", ALL)
-def test_map_keys_may_get_constants_change_their_order_and_become_text(backend: Any) -> None:
-    lives = [
-        (Types.TUPLE([AB, AB]), ("A", "B")),
-        (Types.TUPLE([Types.ENUM("C", "B", "A"), AB]), ("C", "A")),
-        (Types.TUPLE([TEXT, AB]), ("new", "B")),
-    ]
-    taken = None
-    for number, (kind, key) in enumerate(lives):
-        with harness(One(LONG, kind), backend) as made:
-            if taken is not None:
-                made.restore(taken)
-            made.process_element(("a", key, number))
-            made.process_element(("a", key, number))
-            assert made.state("one", "a") == {each: at for at, (_, each) in enumerate(lives[: number + 1])}
-            taken = made.snapshot()
-
-
 @pytest.mark.parametrize("backend", ALL)
 def test_enums_expire_and_change_at_once(backend: Any) -> None:
     hour, day = (StateTtlConfig.new_builder(length).build() for length in ("1 hour", "1 day"))
@@ -420,14 +347,6 @@ def test_operator_state_and_broadcast_state_have_members_too() -> None:
         ),
     ):
         third.restore(taken)
-
-
-@pytest.mark.parametrize("kind", [Types.ENUM(Step), AB, Types.TUPLE([LONG, AB])])
-def test_a_stream_is_not_keyed_by_an_enum(kind: Any) -> None:
-    with pytest.raises(
-        errors.StateError, match=r"operator 'harness': .*ENUM<.* keys.*key by the name, with Types.STRING"
-    ):
-        KeyedProcessHarness(One(LONG), key=lambda row: row[0], key_type=kind)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

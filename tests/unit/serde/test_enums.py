@@ -1,4 +1,4 @@
-"""Enums: their members and names as values, their bytes, their place in other types and in keys, and what they refuse."""
+"""Enums: members and names as values, their bytes, their place in other types and in keys, and what is refused."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sparkstate.serde.types import Types, parse
 
 
 class Color(enum.Enum):
-    """RED has a second name, and the values are none that a store would take."""
+    """RED has a second name. No store would take the values."""
 
     RED = object()
     GREEN = ("a", "tuple")
@@ -198,9 +198,9 @@ def test_a_type_with_enums_is_rebuilt_from_its_description(declared):
 @pytest.mark.parametrize(
     ("declared", "key", "normal", "data"),
     [
-        pytest.param(COLOR, Color.RED, "RED", "0152454400" + "00", id="enum"),
+        pytest.param(COLOR, Color.RED, "RED", "015245440000", id="enum"),
         pytest.param(
-            Types.TUPLE([COLOR, Types.BOOLEAN()]), (Color.RED, True), ("RED", True), "01" + "0152454400" + "00" + "0101",
+            Types.TUPLE([COLOR, Types.BOOLEAN()]), (Color.RED, True), ("RED", True), "010152454400000101",
             id="tuple",
         ),
     ],

@@ -99,11 +99,10 @@ def _opened(
 
 def _plain(state: S) -> S:
     """Without classes of the job's, which the process that asks may not have."""
-    types = {
-        name: None if kind is None else kind.plain()
-        for name, kind in (("value_type", state.value_type), ("user_key_type", state.user_key_type))
-    }
-    return replace(state, **types)
+    value_type, user_key_type = (
+        None if kind is None else kind.plain() for kind in (state.value_type, state.user_key_type)
+    )
+    return replace(state, value_type=value_type, user_key_type=user_key_type)
 
 
 def _timers(spec: KeyedSpec) -> tuple[Declaration, ...]:

@@ -84,7 +84,7 @@ def check_values_are_read_in_the_declared_type(kit: Kit) -> None:
 
 
 def check_enums_are_read_by_the_names_of_their_constants(kit: Kit) -> None:
-    """Restored values and map keys of an enum stay what they are when it has got further constants, in another order."""
+    """Restored values and map keys of an enum stay what they are when it gets constants, in another order."""
     for in_canonical in (True, False):
         store, restored = kit.store(), kit.store()
         change = MapChange(entries={"A": _FEWER.freeze("B"), "B": None})

@@ -10,11 +10,11 @@ whole numbers  8 bytes, big endian, sign bit flipped (dates and times: as the nu
 floats         8 bytes IEEE 754; sign bit flipped for positive, all bits flipped for negative
 booleans       1 byte
 text, bytes    the bytes with 0x00 written as 0x00 0xFF, ended by 0x00 0x00
-enums          the constant's name, as text
 big numbers    as text: canonical decimal digits (unique, not ordered)
 =============  ================================================================================
 
-and a tuple is its fields one after another. A namespace tells its own type by its first byte (see ``_AnyCodec``).
+and a tuple is its fields one after another. The key of an enum is the name of its constant, as text. A namespace tells
+its own type by its first byte (see ``_AnyCodec``).
 """
 
 from __future__ import annotations

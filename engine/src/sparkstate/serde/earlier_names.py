@@ -14,8 +14,8 @@ def checked(
     aliases: Mapping[str, str | Sequence[str]],
     dropped: Sequence[str],
 ) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
-    """Aliases by name, and the names that are dropped. ``owner`` has a ``part`` of each of the ``names``; both are words
-    for errors.
+    """Aliases by name, and the names that are dropped. ``owner`` has a ``part`` of each of the ``names``; both are
+    words for errors.
 
     Raises ``StateError`` for contradictions.
     """
@@ -37,7 +37,7 @@ def checked(
 def require_parts(
     argument: str, owner: str, part: str, names: Collection[str], said: Mapping[str, object]
 ) -> None:
-    """Raise ``StateError`` if ``said`` has a name that is none of the owner's."""
+    """Raise ``StateError`` if ``said`` has a name that the owner does not have."""
     wrong = [name for name in said if name not in names]
     if wrong:
         raise errors.StateError(

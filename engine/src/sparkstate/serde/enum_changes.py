@@ -14,8 +14,8 @@ from sparkstate.serde.migration import Constants, Names, Plan
 
 
 class ConstantsRefused(Exception):
-    """A constant is gone, and nobody says what becomes of its values. The message is a remedy that ends with ``; `` or
-    ``or ``."""
+    """A constant is gone, and nobody says what becomes of its values. The message is the beginning of a remedy, and
+    ends with ``or ``."""
 
 
 class EnumChange(NamedTuple):
@@ -61,7 +61,7 @@ def _found(name: str, now: EnumType) -> str | None:
 
 
 def _check_gone(gone: list[str], added: list[str], now: EnumType) -> None:
-    """As for the fields of a row: a renamed constant without its alias must not be taken for a dropped and a new one."""
+    """As for fields of a row: a renamed constant without its alias must not be taken for a dropped and a new one."""
     unsaid = [name for name in gone if name not in now.dropped]
     if unsaid and added:
         raise ConstantsRefused(
@@ -76,8 +76,8 @@ def _check_gone(gone: list[str], added: list[str], now: EnumType) -> None:
 
 
 def refused_keys(before: object, now: object) -> str | None:
-    """Why keys of one type are none of another, as the beginning of a remedy (may be empty); None: their bytes are the
-    same."""
+    """The reason, as the beginning of a remedy (may be empty), why keys cannot go from one type to another; None: they
+    can, and keep their bytes."""
     if before == now:
         return None
     if isinstance(before, EnumType) and isinstance(now, EnumType):
@@ -85,11 +85,12 @@ def refused_keys(before: object, now: object) -> str | None:
         return f"a key is stored by name, and {_listed(gone)} is gone; " if gone else None
     if isinstance(before, EnumType) and is_text(now):
         return None
-    if isinstance(before, containers.TupleType) and isinstance(now, containers.TupleType):
-        if len(before.fields) == len(now.fields):
-            pairs = zip(before.fields, now.fields, strict=True)
-            return next((why for pair in pairs if (why := refused_keys(*pair)) is not None), None)
-    return ""
+    if not (isinstance(before, containers.TupleType) and isinstance(now, containers.TupleType)):
+        return ""
+    if len(before.fields) != len(now.fields):
+        return ""
+    pairs = zip(before.fields, now.fields, strict=True)
+    return next((why for pair in pairs if (why := refused_keys(*pair)) is not None), None)
 
 
 def is_text(kind: object) -> bool:

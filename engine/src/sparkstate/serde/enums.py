@@ -103,8 +103,8 @@ class EnumType(TypeInformation):
         return self._decode_value(stored) if found is None else found
 
     def decode(self, data: bytes) -> Any:
-        """As of every type, but equal bytes are one object: a restored store takes no more memory than one that was
-        filled."""
+        """As of every type, but equal bytes are one object, so that a restored store takes no more memory than one
+        that was filled by a job."""
         return self._shared.get(data, data) if data else None
 
     def plain(self) -> EnumType:
@@ -144,7 +144,7 @@ def _rebuilt(
 
 
 def of_constants(constants: Sequence[Any]) -> EnumType:
-    """The type of the arguments of ``Types.ENUM``. Raises ``StateError`` for those that are no enum."""
+    """The type of the arguments of ``Types.ENUM``. Raises ``StateError`` for those that do not make an enum."""
     if len(constants) == 1 and isinstance(constants[0], type) and issubclass(constants[0], enum.Enum):
         enum_class = constants[0]
         if issubclass(enum_class, enum.Flag):

@@ -100,8 +100,8 @@ class Types:
         dropped: Sequence[str] = (),
     ) -> TypeInformation:
         """A member of an ``enum.Enum`` class, ``Types.ENUM(Color)``, stored as the number of its constant; or text,
-        one of ``Types.ENUM("RED", "GREEN")``. Names of members may be written in place of members. Not for the keys of
-        a stream.
+        one of ``Types.ENUM("RED", "GREEN")``. Names of members may be written in place of members. A stream cannot be
+        keyed by an enum.
 
         The rest is for values that were stored when the enum had other constants (docs/schema-evolution.md).
         ``aliases``: earlier names of a constant, ``{"CRIMSON": "RED"}``. ``default``: the constant of stored values

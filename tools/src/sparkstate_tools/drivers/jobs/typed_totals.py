@@ -44,14 +44,14 @@ def row_type(version: int) -> Any:
     return Types.ROW_NAMED(names, kinds, aliases=aliases)
 
 
-class Parity(enum.Enum):
+class SumKind(enum.Enum):
     """Of a sum, in version 1."""
 
     EVEN = "even"
     ODD = "odd"
 
 
-class Rest(enum.IntEnum):
+class LaterSumKind(enum.IntEnum):
     """The same in version 2: in another order, and with a constant more."""
 
     NONE = -1
@@ -61,7 +61,7 @@ class Rest(enum.IntEnum):
 
 def parity_type(version: int) -> Any:
     """The type of a sum's parity."""
-    return Types.STRING() if version == 3 else Types.ENUM(Parity if version == 1 else Rest)
+    return Types.STRING() if version == 3 else Types.ENUM(SumKind if version == 1 else LaterSumKind)
 
 
 class SumState:
@@ -80,7 +80,7 @@ class SumState:
 
     def _parity_of(self, number: int) -> Any:
         name = "ODD" if number % 2 else "EVEN"
-        return name if self._version == 3 else (Parity if self._version == 1 else Rest)[name]
+        return name if self._version == 3 else (SumKind if self._version == 1 else LaterSumKind)[name]
 
     def _number(self, stored: Any) -> int:
         if self._version == 1:
