@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import enum
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +19,8 @@ from hypothesis import strategies as st
 from sparkstate.serde.types import TypeInformation, Types
 
 Convert = Callable[[Any], Any]
+Draw = Callable[[Any], Any]
+_CONSTANTS = ("A", "B", "C", "D", "ENUM", "two words", "ü", 'odd "name"')
 _NAMES = ("a", "b", "c", "d", "air time", "ü", "values", "count")
 
 SCALARS: Mapping[str, st.SearchStrategy[Any]] = {
@@ -67,6 +71,60 @@ class Scalar:
         return Scalar(wider), Scalar(wider).type(), options[wider]
 
 
+@functools.cache
+def members(constants: tuple[str, ...]) -> Any:
+    """An enum class with these members, the same for the same names."""
+    return enum.Enum("Members", list(constants))
+
+
+@dataclass(frozen=True)
+class EnumOf:
+    """One of some constants: a member of a class, or its name where there is none."""
+
+    constants: tuple[str, ...]
+    has_class: bool
+
+    def type(self) -> TypeInformation:
+        return self.declared()
+
+    def declared(self, **said: Any) -> TypeInformation:
+        if self.has_class:
+            return Types.ENUM(members(self.constants), **said)
+        return Types.ENUM(*self.constants, **said)
+
+    def values(self) -> st.SearchStrategy[Any]:
+        return st.sampled_from(self.constants).map(self.value)
+
+    def value(self, name: str) -> Any:
+        return members(self.constants)[name] if self.has_class else name
+
+    def step(self, draw: Draw, drops: bool = True) -> tuple[Version, TypeInformation, Convert]:
+        """Constants go, come, get other names and places, get a class or lose it; or they become text."""
+        if draw(st.integers(0, 5)) == 0:
+            return Scalar("STRING"), Types.STRING(), name_of
+        free = [name for name in _CONSTANTS if name not in self.constants]
+        becomes: dict[str, str | None] = {name: name for name in self.constants}
+        for name in self.constants:
+            change = draw(CHANGES)
+            if change == "drop" and drops and sum(new is not None for new in becomes.values()) > 1:
+                becomes[name] = None
+            elif change == "rename" and free:
+                becomes[name] = free.pop()
+        kept = [new for new in becomes.values() if new is not None]
+        added = draw(st.lists(st.sampled_from(free), unique=True, max_size=2)) if free else []
+        after = EnumOf(tuple(draw(st.permutations([*kept, *added]))), draw(st.booleans()))
+        dropped = [old for old, new in becomes.items() if new is None]
+        default = draw(st.sampled_from(after.constants))
+        said: dict[str, Any] = {"dropped": dropped, "default": after.value(default)} if dropped else {}
+        said["aliases"] = {new: old for old, new in becomes.items() if new not in (None, old)}
+        return after, after.declared(**said), lambda value: after.value(becomes[name_of(value)] or default)
+
+
+def name_of(constant: Any) -> str:
+    """The name of a member; text is a name already."""
+    return constant.name if isinstance(constant, enum.Enum) else constant
+
+
 @dataclass(frozen=True)
 class ListOf:
     """A list; ``kind`` is the name of its type."""
@@ -89,22 +147,28 @@ class ListOf:
 
 @dataclass(frozen=True)
 class MapOf:
-    """A dict of texts."""
+    """A dict of texts, or of the constants of an enum."""
 
     value: Version
+    key: EnumOf | None = None
 
     def type(self) -> TypeInformation:
-        return Types.MAP(Types.STRING(), self.value.type())
+        return Types.MAP(Types.STRING() if self.key is None else self.key.type(), self.value.type())
 
     def values(self) -> st.SearchStrategy[Any]:
-        return st.dictionaries(st.sampled_from("kl"), st.none() | self.value.values(), max_size=2)
+        keys = st.sampled_from("kl") if self.key is None else self.key.values()
+        return st.dictionaries(keys, st.none() | self.value.values(), max_size=2)
 
     def step(self, draw: Callable[[Any], Any]) -> tuple[Version, TypeInformation, Convert]:
         value, declared, convert = self.value.step(draw)
+        key: Version | None
+        key, key_type, convert_key = None, Types.STRING(), same
+        if self.key is not None:
+            key, key_type, convert_key = self.key.step(draw, drops=False)
         return (
-            MapOf(value),
-            Types.MAP(Types.STRING(), declared),
-            lambda v: {key: None if item is None else convert(item) for key, item in v.items()},
+            MapOf(value, key if isinstance(key, EnumOf) else None),
+            Types.MAP(key_type, declared),
+            lambda v: {convert_key(k): None if item is None else convert(item) for k, item in v.items()},
         )
 
 
@@ -166,7 +230,7 @@ class RowOf:
         )
 
 
-Version = Scalar | ListOf | MapOf | RowOf
+Version = Scalar | EnumOf | ListOf | MapOf | RowOf
 CHANGES = st.sampled_from(["keep", "keep", "drop", "rename"])
 
 
@@ -188,12 +252,17 @@ def rows(fields: st.SearchStrategy[Version]) -> st.SearchStrategy[Version]:
     )
 
 
+ENUMS = st.builds(
+    lambda names, has_class: EnumOf(tuple(names), has_class),
+    st.lists(st.sampled_from(_CONSTANTS), min_size=1, max_size=4, unique=True),
+    st.booleans(),
+)
 VERSIONS: st.SearchStrategy[Version] = st.recursive(
-    st.sampled_from(list(SCALARS)).map(Scalar),
+    st.sampled_from(list(SCALARS)).map(Scalar) | ENUMS,
     lambda inner: (
         rows(inner)
         | st.builds(ListOf, st.sampled_from(["LIST", "OBJECT_ARRAY"]), inner)
-        | st.builds(MapOf, inner)
+        | st.builds(MapOf, inner, st.none() | ENUMS)
     ),
     max_leaves=4,
 )
@@ -202,13 +271,15 @@ NUMBERS = st.sampled_from(["BYTE", "SHORT", "INT", "LONG", "FLOAT", "BOOLEAN"]).
 
 
 def shown(value: Any) -> Any:
-    """A value so that 1 and 1.0 differ; rows are tuples."""
+    """A value so that 1 and 1.0 differ, and members of enums and their names; rows are tuples."""
+    if isinstance(value, enum.Enum):
+        return f"member {value.name}"
     if isinstance(value, tuple):
         return tuple(map(shown, value))
     if isinstance(value, list):
         return list(map(shown, value))
     if isinstance(value, dict):
-        return {key: shown(item) for key, item in value.items()}
+        return {shown(key) if isinstance(key, enum.Enum) else key: shown(item) for key, item in value.items()}
     return repr(value)
 
 

@@ -17,14 +17,14 @@ from sparkstate.operators import kinds
 
 
 class Function(KeyedProcessFunction):
-    """Does what ``act`` says when it is opened."""
+    """Does what ``act`` says when it is opened; that may give the type of its state."""
 
     def __init__(self, act: Any) -> None:
         self._act = act
 
     def open(self, ctx: Any) -> None:
-        self._act()
-        ctx.get_state(ValueStateDescriptor("n", Types.ROW_NAMED(["a"], [Types.LONG()])))
+        kind = self._act()
+        ctx.get_state(ValueStateDescriptor("n", kind or Types.ROW_NAMED(["a"], [Types.LONG()])))
 
     def process_element(self, value: Any, ctx: Any) -> None:
         """Nothing."""
@@ -75,3 +75,23 @@ def test_modules_of_the_job_are_found_in_its_folders(tmp_path: Path) -> None:
     assert opened(imports, (str(tmp_path),))
     with pytest.raises(errors.UserCodeError, match="No module named 'beside_the_job'"):
         opened(imports)
+
+
+def test_an_enum_comes_back_where_its_class_is_unknown(tmp_path: Path) -> None:
+    (tmp_path / "steps_of_the_job.py").write_text("import enum\nStep = enum.Enum('Step', ['NEW', 'SENT'])\n")
+
+    def declares() -> Any:
+        from steps_of_the_job import Step  # type: ignore[import-not-found]
+
+        step = Types.ENUM(Step, aliases={"SENT": "GONE"}, default=Step.NEW)
+        return Types.MAP(step, Types.ROW_NAMED(["a"], [step], defaults={"a": Step.SENT}))
+
+    (found,) = opened(declares, (str(tmp_path),))
+    kind = found.states[0].value_type
+    assert kind.describe() == 'MAP<ENUM<"NEW","SENT">,ROW<"a":ENUM<"NEW","SENT">>>'
+    assert (kind.key.aliases, kind.key.default, kind.value.defaults) == (
+        {"SENT": ("GONE",)},
+        "NEW",
+        {"a": "SENT"},
+    )
+    assert "steps_of_the_job" not in sys.modules

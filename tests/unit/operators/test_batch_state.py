@@ -46,6 +46,8 @@ VALUES = [
     ),
     (Types.INSTANT(), pa.array([0, 1], pa.timestamp("us", "UTC"))),
     (Types.PRIMITIVE_ARRAY(Types.BYTE()), pa.array([b"", b"\x00"])),
+    (Types.ENUM("RED", "GREEN"), pa.array(["GREEN", "RED"])),
+    (Types.LIST(Types.ENUM("RED", "GREEN")), pa.array([["GREEN"], []])),
     (Types.LIST(Types.LONG()), pa.array([[], [1, 2]])),
     (Types.MAP(Types.STRING(), Types.LONG()), pa.array([[("a", 1)], []], pa.map_(pa.string(), pa.int64()))),
     (Types.TUPLE([Types.LONG(), Types.STRING()]), pa.array([{"f0": 1, "f1": "a"}, {"f0": 2, "f1": "b"}])),

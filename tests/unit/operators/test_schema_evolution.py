@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import enum
 import os
 import random
 
@@ -17,6 +18,18 @@ from sparkstate.batches.functions import KeyedBatchFunction
 from sparkstate.serde.types import Types
 from sparkstate.state.descriptors import ValueStateDescriptor
 from sparkstate.testing import KeyedProcessHarness
+
+
+class Color(enum.Enum):
+    RED = 1
+    GREEN = 2
+
+
+class Shade(enum.Enum):
+    PINK = 0
+    RED = 1
+    GREEN = 2
+
 
 KEY = KEYS["numbers"][1]
 PLACES = (None, "window", 7)
@@ -51,6 +64,23 @@ CASES = [
     ),
     pytest.param(row("a b", TEXT, LONG), row("b", LONG), ("x", 1), (1,), id="dropped"),
     pytest.param(row("a b", TEXT, LONG), row("b a", LONG, TEXT), ("x", 1), (1, "x"), id="reordered"),
+    pytest.param(Types.ENUM(Color), Types.ENUM(Shade), Color.GREEN, Shade.GREEN, id="constants-added-in-front"),
+    pytest.param(
+        Types.ENUM(Color), Types.ENUM("GREEN", "CRIMSON", aliases={"CRIMSON": "RED"}), Color.RED, "CRIMSON",
+        id="constant-renamed-and-moved",
+    ),
+    pytest.param(
+        Types.ENUM(Shade), Types.ENUM(Color, default=Color.GREEN), Shade.PINK, Color.GREEN,
+        id="constant-dropped-with-a-default",
+    ),
+    pytest.param(Types.ENUM("RED", "GREEN"), TEXT, "GREEN", "GREEN", id="enum-to-text"),
+    pytest.param(
+        row("a b", Types.ENUM(Color), Types.MAP(Types.ENUM(Color), LONG)),
+        row("a b", Types.ENUM(Shade), Types.MAP(Types.ENUM(Shade), LONG)),
+        (Color.RED, {Color.GREEN: 1}),
+        (Shade.RED, {Shade.GREEN: 1}),
+        id="enums-in-a-row-and-in-keys",
+    ),
     pytest.param(
         Types.LIST(row("a", TEXT)), Types.LIST(row("a b", TEXT, INT)), [("x",)], [("x", None)], id="in-a-list"
     ),

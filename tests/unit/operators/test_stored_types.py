@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.backends import stored_types
+from support.backends import stored_enums, stored_types
 from support.backends.evolving import shown
 from support.backends.life import BACKENDS
 
@@ -77,6 +77,32 @@ def test_half_migrated_state_is_read_with_its_types_and_with_later_ones(
     check(store, version, -1, "v2")
     for key in (7, None):
         check(store, version, key, "v1" if version == "v2" else "v1 by v2")
+
+
+@pytest.mark.parametrize("kept", V1)
+@pytest.mark.parametrize("version", ["v1", "v2", "v4"])
+def test_enums_of_the_first_files_are_read_with_their_constants_and_with_later_ones(
+    made, backend, kept, version, tmp_path
+):
+    store = restored(made, backend, "enums-v1", kept, tmp_path)
+    if store is None:
+        return
+    seven, null = stored_enums.AS["v1"][version]
+    assert stored_enums.content(store, version, 7) == stored_enums.wanted(seven, "A")
+    assert stored_enums.content(store, version, None) == stored_enums.wanted(null, "B")
+
+
+@pytest.mark.parametrize("kept", V2)
+@pytest.mark.parametrize("version", ["v2", "v3", "v4"])
+def test_half_migrated_enums_are_read_with_their_constants_and_with_later_ones(
+    made, backend, kept, version, tmp_path
+):
+    store = restored(made, backend, "enums-v2", kept, tmp_path)
+    if store is None:
+        return
+    values = stored_enums.AS["v2"][version]
+    for key, value, user_key in zip((7, None, -1), values, "ABC", strict=True):
+        assert stored_enums.content(store, version, key) == stored_enums.wanted(value, user_key)
 
 
 @pytest.mark.parametrize("backend", ["rocksdb"], indirect=True)

@@ -29,6 +29,7 @@ ORDERED = [
 ]
 UNORDERED = [
     pytest.param(Types.STRING(), st.text(st.characters(codec="utf-8")), id="string"),
+    pytest.param(Types.ENUM("A", "AB", "\0", "ü"), st.sampled_from(["A", "AB", "\0", "ü"]), id="enum"),
     pytest.param(Types.BIG_INT(), st.integers(), id="big int"),
     pytest.param(Types.BIG_DEC(), st.decimals(allow_nan=False, allow_infinity=False), id="decimal"),
     pytest.param(Types.SQL_TIME(), st.times(), id="time"),
@@ -108,6 +109,7 @@ GOLDEN = [
     pytest.param(Types.LONG(), None, "00", id="null"),
     pytest.param(Types.DOUBLE(), 1.0, "01bff0000000000000", id="double"),
     pytest.param(Types.STRING(), "a\0b", "016100ff620000", id="string with a zero"),
+    pytest.param(Types.ENUM("RED"), "RED", "015245440000", id="enum"),
     pytest.param(Types.BOOLEAN(), True, "0101", id="boolean"),
     pytest.param(Types.SQL_DATE(), datetime.date(1970, 1, 2), "018000000000000001", id="date"),
     pytest.param(Types.TUPLE([Types.STRING(), Types.BOOLEAN()]), ("", None), "0101000000", id="tuple"),

@@ -16,8 +16,8 @@ from sparkstate.serde.row import Row
 from sparkstate.serde.types import Types, parse
 
 LONG, INT, TEXT = Types.LONG(), Types.INT(), Types.STRING()
-AS_IS = 9
-ON_READ = 10
+AS_IS = 11
+ON_READ = 14
 """Rules of the table that give this answer; the rest is refused."""
 
 

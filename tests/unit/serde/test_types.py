@@ -44,6 +44,7 @@ GOOD = [
     pytest.param(NESTED, {("a", 1): [1.0, 2.5], ("b", -1): None}, id="map of tuples"),
     pytest.param(Types.ROW([Types.LONG(), Types.STRING()]), Row((1, None)), id="row with a null"),
     pytest.param(NAMED, Row.of(a=1, **{'odd "name"': ["x", None]}), id="named row"),
+    pytest.param(Types.ENUM("A", "B"), "B", id="enum"),
     pytest.param(Types.PICKLED_BYTE_ARRAY(), {"any": {1, 2}}, id="pickled"),
 ]
 
@@ -67,6 +68,7 @@ BAD = [
     pytest.param(Types.LIST(Types.STRING()), "text", id="text as a list"),
     pytest.param(Types.MAP(Types.STRING(), Types.LONG()), {1: 1}, id="a map key of another type"),
     pytest.param(NAMED, {"a": 1}, id="a row that lacks a field"),
+    pytest.param(Types.ENUM("A", "B"), "C", id="a name that is no constant"),
     pytest.param(Types.PICKLED_BYTE_ARRAY(), (x for x in "a"), id="what cannot be pickled"),
 ]
 

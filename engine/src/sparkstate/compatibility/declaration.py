@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from sparkstate import clock as clocks
 from sparkstate.backends import loader
@@ -22,10 +22,11 @@ from sparkstate.keygroups import KeySpace
 from sparkstate.operators import kinds
 from sparkstate.operators.spec import JobFacts, KeyedSpec
 from sparkstate.operators.state.tables import TIMER_TABLES
-from sparkstate.serde.evolution import Declaration
+from sparkstate.serde.evolution import Declaration, StateTypes
 from sparkstate.settings import StateBackendSettings
 from sparkstate.slots import restoring
 
+S = TypeVar("S", TableSpec, StateTypes)
 EITHER: Final = StateBackendSettings(type="hashmap")
 """HashMap and RocksDB take the same states: tables are declared before anything knows how they are kept."""
 
@@ -81,9 +82,9 @@ def _opened(
         operator = kinds.make(spec, stores, key_space, clock, 0, slots, facts=facts)
         operator.open()
         try:
-            keyed = next(iter(stores.values())).tables()
+            keyed = [_plain(spec) for spec in next(iter(stores.values())).tables()]
             of_operator = [
-                replace(state, kind=restoring.KINDS[state.kind])  # type: ignore[index]
+                _plain(replace(state, kind=restoring.KINDS[state.kind]))  # type: ignore[index]
                 for state in operator.declared_operator_state()
             ]
         finally:
@@ -94,6 +95,14 @@ def _opened(
         factory.close()
     takes_ttl = all(isinstance(store, ExpiringStore) for store in stores.values())
     return DeclaredOperator(spec.uid, (*keyed, *of_operator), _timers(spec), takes_ttl)
+
+
+def _plain(state: S) -> S:
+    """Without classes of the job's, which the process that asks may not have."""
+    value_type, user_key_type = (
+        None if kind is None else kind.plain() for kind in (state.value_type, state.user_key_type)
+    )
+    return replace(state, value_type=value_type, user_key_type=user_key_type)
 
 
 def _timers(spec: KeyedSpec) -> tuple[Declaration, ...]:

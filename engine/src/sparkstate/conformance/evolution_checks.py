@@ -23,6 +23,8 @@ _NEW: Final = Types.ROW_NAMED(
     aliases={"total": "count"},
     defaults={"unit": "m"},
 )
+_FEWER: Final = Types.ENUM("A", "B")
+_MORE: Final = Types.ENUM("C", "B", "A")
 _WINDOW: Final = NamespacedCell("a", "window")
 
 
@@ -79,6 +81,36 @@ def check_values_are_read_in_the_declared_type(kit: Kit) -> None:
             again = kit.store()
             kit.copy(restored, again, in_canonical=again_canonical)
             restored = again
+
+
+def check_enums_are_read_by_the_names_of_their_constants(kit: Kit) -> None:
+    """Restored values and map keys of an enum stay what they are when it gets constants, in another order."""
+    for in_canonical in (True, False):
+        store, restored = kit.store(), kit.store()
+        change = MapChange(entries={"A": _FEWER.freeze("B"), "B": None})
+        store.commit([TableChanges(_of_enum(_FEWER), maps={"a": change})], KEYS)
+        kit.copy(store, restored, in_canonical=in_canonical)
+        wanted: dict[str, str | None] = {"A": "B", "B": None}
+        _require_entries(restored, wanted)
+        change = MapChange(entries={"C": _MORE.freeze("C"), "B": _MORE.freeze("A")})
+        restored.commit([TableChanges(_of_enum(_MORE), maps={"a": change})], KEYS)
+        wanted |= {"C": "C", "B": "A"}
+        _require_entries(restored, wanted)
+        for again_canonical in (True, False):
+            again = kit.store()
+            kit.copy(restored, again, in_canonical=again_canonical)
+            _require_entries(again, wanted)
+
+
+def _of_enum(kind: TypeInformation) -> TableSpec:
+    return TableSpec("types", "enums", StateKind.MAP, Types.STRING(), kind, kind)
+
+
+def _require_entries(store: ShardStore, wanted: dict[str, str | None]) -> None:
+    entries = table(store, _of_enum(_MORE)).items(KEYS["a"], "a")
+    found = {name: None if each is None else _MORE.thaw(each) for name, each in entries.items()}
+    if found != wanted:
+        raise AssertionError(f"entries of an enum were read as {found!r}, not as {wanted!r}")
 
 
 def _require(holds: bool, found: Any) -> None:

@@ -8,6 +8,7 @@ from typing import Literal
 
 import pyarrow as pa
 
+from sparkstate import errors
 from sparkstate.batches.functions import KeyedBatchFunction
 from sparkstate.checkpoint.operator_parts import StoredState
 from sparkstate.checkpointed import CheckpointedFunction
@@ -17,6 +18,7 @@ from sparkstate.connected_functions import (
     KeyedCoProcessFunction,
 )
 from sparkstate.functions import MIN_WATERMARK, KeyedFunction, KeyedProcessFunction
+from sparkstate.serde import enums
 from sparkstate.serde.typeinfo import TypeInformation
 from sparkstate.state.descriptors import MapStateDescriptor
 
@@ -53,6 +55,14 @@ class KeyedSpec:
     emit_timestamps: bool = False
     """Add the hidden column ``columns.TIMESTAMP`` to the main output: event time of the record or timer
     behind a row."""
+
+    def __post_init__(self) -> None:
+        if enums.is_within(self.key_type):
+            raise errors.StateError(
+                f"operator {self.uid!r}: {self.key_type.describe()} cannot be the type of a stream's keys: they come "
+                "from columns, which have no enums, and Spark finds their key groups; key by the name, with "
+                "Types.STRING()"
+            )
 
     @property
     def rows_at_once(self) -> int:

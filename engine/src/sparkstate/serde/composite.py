@@ -13,7 +13,8 @@ text, bytes    the bytes with 0x00 written as 0x00 0xFF, ended by 0x00 0x00
 big numbers    as text: canonical decimal digits (unique, not ordered)
 =============  ================================================================================
 
-and a tuple is its fields one after another. A namespace tells its own type by its first byte (see ``_AnyCodec``).
+and a tuple is its fields one after another. The key of an enum is the name of its constant, as text. A namespace tells
+its own type by its first byte (see ``_AnyCodec``).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from sparkstate import errors
-from sparkstate.serde import containers, scalars
+from sparkstate.serde import containers, enums, scalars
 from sparkstate.serde.typeinfo import TypeInformation
 
 _SIGN = 1 << 63
@@ -197,8 +198,8 @@ def key_codec(type_info: TypeInformation) -> KeyCodec:
             return _FloatCodec()
         case scalars.BooleanType():
             return _BoolCodec()
-        case scalars.StringType():
-            return _StringCodec()
+        case scalars.StringType() | enums.EnumType():
+            return _StringCodec()  # of an enum's normalised form, which is the name
         case scalars.BytesType():
             return _TextCodec(bytes, bytes)
         case scalars.BigIntegerType():

@@ -10,7 +10,7 @@ from typing import Any
 import cloudpickle
 
 from sparkstate import errors
-from sparkstate.serde import row
+from sparkstate.serde import earlier_names, row
 from sparkstate.serde.typeinfo import TypeInformation
 
 
@@ -22,6 +22,8 @@ class TupleType(TypeInformation):
         self.is_immutable = all(field.is_immutable for field in self.fields)
         self.is_key_type = bool(self.fields) and all(field.is_key_type for field in self.fields)
         self.wire = tuple[tuple(field.wire for field in self.fields)] if self.fields else tuple[()]  # type: ignore[misc]
+        if any(field.thaw_key is not None for field in self.fields):
+            self.thaw_key = self._thaw_key
 
     def describe(self) -> str:
         return f"TUPLE<{','.join(field.describe() for field in self.fields)}>"
@@ -36,6 +38,15 @@ class TupleType(TypeInformation):
 
     def unpack(self, packed: Any) -> tuple[Any, ...]:
         return tuple(field.unpack(item) for field, item in zip(self.fields, packed, strict=True))
+
+    def plain(self) -> TypeInformation:
+        return TupleType([field.plain() for field in self.fields])
+
+    def _thaw_key(self, key: Any) -> Any:
+        return tuple(
+            item if item is None or field.thaw_key is None else field.thaw_key(item)
+            for field, item in zip(self.fields, key, strict=True)
+        )
 
 
 class RowType(TypeInformation):
@@ -71,27 +82,9 @@ class RowType(TypeInformation):
     ) -> RowType:
         """This type with what ``Types.ROW_NAMED`` says of earlier fields. Raises ``StateError`` for contradictions."""
         names = self.names or ()
-        given = {name: (old,) if isinstance(old, str) else tuple(old or ()) for name, old in aliases.items()}
-        old_names = [old for each in given.values() for old in each]
-        dropped = (dropped,) if isinstance(dropped, str) else tuple(dropped)
-        for what, said, wrong in (
-            ("aliases", given, [name for name in given if name not in names]),
-            ("defaults", defaults, [name for name in defaults if name not in names]),
-        ):
-            if wrong:
-                raise errors.StateError(
-                    f"{what}={said!r}: the row has no field {wrong[0]!r}; its fields are {list(names)}"
-                )
-        for old in (*old_names, *dropped):
-            if not isinstance(old, str):
-                raise errors.StateError(f"{old!r} is not the name of an earlier field; give text")
-            if old in names or [*old_names, *dropped].count(old) > 1:
-                raise errors.StateError(
-                    f"the earlier field {old!r} is named twice: a name can be a field of the row, an alias of one "
-                    "field, or dropped"
-                )
         made = RowType(self.fields, self.names)
-        made.aliases, made.dropped = given, dropped
+        made.aliases, made.dropped = earlier_names.checked("row", "field", names, aliases, dropped)
+        earlier_names.require_parts("defaults", "row", "field", names, defaults)
         made.defaults = {
             name: None if value is None else self.fields[names.index(name)].normalize(value)
             for name, value in dict(defaults).items()
@@ -116,6 +109,11 @@ class RowType(TypeInformation):
 
     def unpack(self, packed: Any) -> row.Row:
         return self._map(packed, "unpack")
+
+    def plain(self) -> TypeInformation:
+        made = RowType([field.plain() for field in self.fields], self.names)
+        made.aliases, made.defaults, made.dropped = self.aliases, self.defaults, self.dropped
+        return made
 
     def _map(self, values: Sequence[Any], method: str) -> row.Row:
         made: row.Row = self._make(
@@ -152,6 +150,9 @@ class ListType(TypeInformation):
     def unpack(self, packed: Any) -> list[Any]:
         return [None if item is None else self.element.unpack(item) for item in packed]
 
+    def plain(self) -> TypeInformation:
+        return ListType(self.name, self.element.plain())
+
 
 class MapType(TypeInformation):
     """MAP: a Python dict; values may be null, keys are key types. Written as pairs, in the dict's order."""
@@ -182,6 +183,9 @@ class MapType(TypeInformation):
 
     def unpack(self, packed: Any) -> dict[Any, Any]:
         return {self.key.unpack(k): None if v is None else self.value.unpack(v) for k, v in packed}
+
+    def plain(self) -> TypeInformation:
+        return MapType(self.key.plain(), self.value.plain())
 
 
 class PickledType(TypeInformation):

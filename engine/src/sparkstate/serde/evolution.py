@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from sparkstate import durations
-from sparkstate.serde import expiring, type_changes, types
+from sparkstate.serde import enum_changes, expiring, type_changes, types
 from sparkstate.serde.migration import Plan
 from sparkstate.serde.typeinfo import TypeInformation
 
@@ -145,15 +145,26 @@ def compare(stored: Declaration, declared: Declaration, *, reads_all: bool = Fal
     operator state on any backend), so a migration is a full pass there; otherwise (RocksDB) values are migrated when
     they are read.
     """
+    of_keys: list[str] = []
     for part in ("kind", "key_type", "user_key_type", "namespace_type"):
         before, now = getattr(stored, part), getattr(declared, part)
         if before != now:
-            return _refused(declared, part.replace("_", " "), "", _shown(before), _shown(now), AS_BEFORE)
-    before, now = stored.value_type, declared.value_type
+            what, shown = part.replace("_", " "), (_shown(before), _shown(now))
+            why = enum_changes.refused_keys(before, now)
+            if why is not None:
+                return _refused(declared, what, "", *shown, f"{why}{AS_BEFORE}")
+            of_keys.append(f"the {what} was {shown[0]} and is now {shown[1]}")
+    return _of_values(stored.value_type, declared, tuple(of_keys), reads_all)
+
+
+def _of_values(
+    before: TypeInformation | None, declared: Declaration, of_keys: tuple[str, ...], reads_all: bool
+) -> Verdict:
+    now = declared.value_type
     shown = {"before": _shown(before), "now": _shown(now)}
     if before is None or now is None:
         if before is now:
-            return Verdict(VerdictKind.AS_IS, declared.uid, declared.name)
+            return Verdict(VerdictKind.AS_IS, declared.uid, declared.name, changes=of_keys)
         return _refused(declared, "value type", "", remedy=AS_BEFORE, **shown)
     resolved = type_changes.resolve(expiring.value_type_of(before), expiring.value_type_of(now))
     if isinstance(resolved, type_changes.TypeRefusal):
@@ -163,7 +174,7 @@ def compare(stored: Declaration, declared: Declaration, *, reads_all: bool = Fal
     if resolved.plan is None:
         kind = VerdictKind.AS_IS
     lives = expiring.ttl_of(before), expiring.ttl_of(now)
-    changes = resolved.changes
+    changes = (*of_keys, *resolved.changes)
     if lives[0] != lives[1]:
         changes = (*changes, f"the time-to-live was {_life(lives[0])} and is now {_life(lives[1])}")
         if expiring.rewrites(*lives):

@@ -46,6 +46,12 @@ RULES: Final = (
         _row("name amount", _TEXT, _LONG),
         _row("name total", _TEXT, _LONG, aliases={"total": "amount"}),
     ),
+    Rule("constants are added at the end of an enum", Types.ENUM("A", "B"), Types.ENUM("A", "B", "C")),
+    Rule(
+        "a constant is renamed, with an alias",
+        Types.ENUM("A", "B"),
+        Types.ENUM("A", "C", aliases={"C": "B"}),
+    ),
     Rule("`BYTE`, `SHORT` or `INT` becomes `FLOAT` or `DOUBLE`", _INT, Types.DOUBLE()),
     Rule("a whole number becomes `BIG_INT` or `BIG_DEC`", _LONG, Types.BIG_INT()),
     Rule("`SQL_DATE` becomes `SQL_TIMESTAMP` (its midnight)", Types.SQL_DATE(), Types.SQL_TIMESTAMP()),
@@ -66,6 +72,22 @@ RULES: Final = (
     ),
     Rule("fields change their order", _row("name total", _TEXT, _LONG), _row("total name", _LONG, _TEXT)),
     Rule(
+        "constants are added elsewhere, or change their order",
+        Types.ENUM("A", "B"),
+        Types.ENUM("B", "C", "A"),
+    ),
+    Rule(
+        "a constant is dropped, with a default for its values",
+        Types.ENUM("A", "B"),
+        Types.ENUM("B", default="B"),
+    ),
+    Rule(
+        "constants are dropped and others added; the dropped ones are listed, with a default",
+        Types.ENUM("A", "B"),
+        Types.ENUM("B", "C", dropped=["A"], default="C"),
+    ),
+    Rule("an enum becomes `STRING`, the names of its constants", Types.ENUM("A", "B"), _TEXT),
+    Rule(
         "any of these within a row, a list, or a map's values",
         Types.LIST(_row("name", _TEXT)),
         Types.LIST(_row("name total", _TEXT, _LONG)),
@@ -75,15 +97,26 @@ RULES: Final = (
         _row("name amount", _TEXT, _LONG),
         _row("name total", _TEXT, _LONG),
     ),
+    Rule("a constant is dropped, without a default", Types.ENUM("A", "B"), Types.ENUM("B")),
+    Rule(
+        "constants are gone and others new, without a word about them",
+        Types.ENUM("A", "B"),
+        Types.ENUM("A", "C", default="A"),
+    ),
     Rule("a number becomes a shorter one, or `LONG` becomes `DOUBLE`", _LONG, _INT),
     Rule("any other change of a single type", _LONG, _TEXT),
+    Rule("text or a number becomes an enum", _TEXT, Types.ENUM("A", "B")),
     Rule(
         "elements of an array may no longer be null", Types.OBJECT_ARRAY(_LONG), Types.PRIMITIVE_ARRAY(_LONG)
     ),
     Rule("a tuple gets more or fewer fields", Types.TUPLE([_LONG]), Types.TUPLE([_LONG, _LONG])),
     Rule("a row without names gets fewer fields", Types.ROW([_TEXT, _LONG]), Types.ROW([_TEXT])),
     Rule("a row loses its names, or becomes a tuple", _row("name", _TEXT), Types.ROW([_TEXT])),
-    Rule("the keys of a `MAP` within a value change", Types.MAP(_INT, _LONG), Types.MAP(_LONG, _LONG)),
+    Rule(
+        "the keys of a `MAP` within a value change, unless they are enums",
+        Types.MAP(_INT, _LONG),
+        Types.MAP(_LONG, _LONG),
+    ),
     Rule("to or from `PICKLED_BYTE_ARRAY`", Types.PICKLED_BYTE_ARRAY(), _row("name", _TEXT)),
 )
 

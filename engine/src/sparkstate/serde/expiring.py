@@ -85,6 +85,9 @@ class ExpiringType(TypeInformation):
     def encode(self, stored: Stamped) -> bytes:
         return _STAMP.pack(MARK, stored[0] + _SIGN) + self.value_type.encode(stored[1])
 
+    def plain(self) -> TypeInformation:
+        return ExpiringType(self.value_type.plain(), self.ttl)
+
     def decode(self, data: bytes) -> Stamped:
         return stamp_of(data), self.value_type.decode(data[STAMP_BYTES:])
 

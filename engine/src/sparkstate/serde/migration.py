@@ -27,6 +27,20 @@ class Cast(msgspec.Struct, frozen=True, tag="cast"):
     to: Literal["digits", "float", "midnight"]
 
 
+class Constants(msgspec.Struct, frozen=True, tag="enum"):
+    """A constant of an enum by another number."""
+
+    places: tuple[int, ...]
+    """By its number among the old constants, its number among the new ones."""
+
+
+class Names(msgspec.Struct, frozen=True, tag="names"):
+    """A constant of an enum as text."""
+
+    names: tuple[str, ...]
+    """By its number."""
+
+
 class FieldPlan(msgspec.Struct, frozen=True, omit_defaults=True):
     """Where a field of the new row comes from."""
 
@@ -50,13 +64,16 @@ class Elements(msgspec.Struct, frozen=True, tag="list"):
     plan: Plan
 
 
-class Entries(msgspec.Struct, frozen=True, tag="map"):
-    """Each value of a map that is not null."""
+class Entries(msgspec.Struct, frozen=True, tag="map", omit_defaults=True):
+    """Each value of a map that is not null, and each key; no two keys become one."""
 
-    plan: Plan
+    plan: Plan | None
+    """None: values stay."""
+    keys: Plan | None = None
+    """None: keys stay, as all do but enums."""
 
 
-Plan: TypeAlias = Union[Cast, Fields, Elements, Entries]  # noqa: UP007 - msgspec resolves the name at run time
+Plan: TypeAlias = Union[Cast, Constants, Names, Fields, Elements, Entries]  # noqa: UP007 - msgspec resolves the name at run time
 
 _CASTS: Final[dict[str, Callable[[Packed], Packed]]] = {
     "digits": str,
@@ -69,12 +86,20 @@ def converter(plan: Plan) -> Callable[[Packed], Packed]:
     """The function that carries out ``plan`` on a packed value."""
     if isinstance(plan, Cast):
         return _CASTS[plan.to]
+    if isinstance(plan, (Constants, Names)):
+        # A dict, because a negative number is no place.
+        return dict(enumerate(plan.places if isinstance(plan, Constants) else plan.names)).__getitem__
     if isinstance(plan, Fields):
         return _row_converter(plan)
-    each = converter(plan.plan)
     if isinstance(plan, Elements):
+        each = converter(plan.plan)
         return lambda packed: [None if item is None else each(item) for item in packed]
-    return lambda packed: [(key, None if value is None else each(value)) for key, value in packed]
+    key_of, value_of = _or_same(plan.keys), _or_same(plan.plan)
+    return lambda packed: [(key_of(key), None if value is None else value_of(value)) for key, value in packed]
+
+
+def _or_same(plan: Plan | None) -> Callable[[Packed], Packed]:
+    return (lambda packed: packed) if plan is None else converter(plan)
 
 
 def _row_converter(plan: Fields) -> Callable[[Packed], Packed]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from sparkstate.serde import containers, scalars
+from sparkstate.serde import containers, enum_changes, enums, scalars
 from sparkstate.serde.migration import Cast, Elements, Entries, FieldPlan, Fields, Plan
 from sparkstate.serde.typeinfo import TypeInformation, pack_bytes
 
@@ -76,6 +76,8 @@ class _Walk:
             return None
         if isinstance(before, scalars.ScalarType) and isinstance(now, scalars.ScalarType):
             return self._widening(path, before, now)
+        if isinstance(before, enums.EnumType):
+            return self._constants(path, before, now).plan
         if isinstance(before, containers.ListType) and isinstance(now, containers.ListType):
             return self._elements(path, before, now)
         if isinstance(before, containers.MapType) and isinstance(now, containers.MapType):
@@ -99,6 +101,20 @@ class _Walk:
         self._say(path, f"{pair[0]} becomes {pair[1]}")
         return WIDENINGS[pair]
 
+    def _constants(self, path: str, before: enums.EnumType, now: TypeInformation) -> enum_changes.EnumChange:
+        if isinstance(now, enums.EnumType):
+            try:
+                found = enum_changes.resolve(before, now)
+            except enum_changes.ConstantsRefused as error:
+                raise self._no(path, before, now, str(error)) from None
+            for change in found.changes:
+                self._say(path, change)
+            return found
+        if not enum_changes.is_text(now):
+            raise self._no(path, before, now)
+        self._say(path, "the enum becomes STRING, the names of its constants")
+        return enum_changes.EnumChange(enum_changes.as_text(before), (), keeps_apart=True)
+
     def _elements(self, path: str, before: containers.ListType, now: containers.ListType) -> Plan | None:
         if before.name in _NULLABLE and now.name not in _NULLABLE:
             raise self._no(path, before, now, "the new type has no place for elements that are null; ")
@@ -108,10 +124,27 @@ class _Walk:
         return None if plan is None else Elements(plan)
 
     def _entries(self, path: str, before: containers.MapType, now: containers.MapType) -> Plan | None:
-        if before.key != now.key:
-            raise self._no(f"{path}{{}} (key)", before.key, now.key, "the keys of a map keep their type; ")
+        keys = self._keys(f"{path}{{}} (key)", before.key, now.key)
         plan = self.plan(f"{path}{{}}", before.value, now.value)
-        return None if plan is None else Entries(plan)
+        return None if keys is plan is None else Entries(plan, keys)
+
+    def _keys(self, path: str, before: TypeInformation, now: TypeInformation) -> Plan | None:
+        """Only enums may change in a key, and only so that no two keys become one."""
+        if before == now:
+            return None
+        if isinstance(before, containers.TupleType) and isinstance(now, containers.TupleType):
+            if len(before.fields) == len(now.fields):
+                fields = [
+                    FieldPlan(place, self._keys(f"{path}[{place}]", old, new))
+                    for place, (old, new) in enumerate(zip(before.fields, now.fields, strict=True))
+                ]
+                return _unless_same(fields, len(fields))
+        elif isinstance(before, enums.EnumType):
+            found = self._constants(path, before, now)
+            if found.keeps_apart:
+                return found.plan
+            raise self._no(path, before, now, "two keys of a map would become one; ")
+        raise self._no(path, before, now, "the keys of a map keep their type; ")
 
     def _row(self, path: str, before: TypeInformation, now: containers.RowType) -> Plan | None:
         if isinstance(before, containers.RowType) and before.names is not None:

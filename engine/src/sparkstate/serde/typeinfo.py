@@ -7,7 +7,7 @@ A value has three forms:
 *stored*
     what overlays, changes and stores carry. For immutable types it is the value itself; for mutable ones
     (lists, maps, pickled objects) the encoded bytes, so that nothing a user still holds can change what was
-    stored, and every read gives a fresh copy.
+    stored, and every read gives a fresh copy. Enums are stored as bytes too, because a store knows their names alone.
 *bytes*
     what a byte store and the snapshot files keep: one byte of schema id, then msgpack.
 
@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import functools
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -38,9 +39,11 @@ class TypeInformation(ABC):
     is_immutable: bool = True
     """Whether a value can be shared between the store and the user's code."""
     is_key_type: bool = False
-    """Whether values may be keys, map keys or namespaces (immutable, with a defined byte order)."""
+    """Whether values may be keys or map keys: their normalised form is immutable, with a defined byte order."""
     wire: Any = None
     """The annotation by which msgspec checks what it decodes."""
+    thaw_key: Callable[[Any], Any] | None = None
+    """A normalised key as the user's code sees it; None: that is the same."""
 
     @abstractmethod
     def describe(self) -> str:
@@ -61,6 +64,10 @@ class TypeInformation(ABC):
     @functools.cached_property
     def _unpack_bytes(self) -> Any:
         return msgspec.msgpack.Decoder(self.wire).decode
+
+    def plain(self) -> TypeInformation:
+        """The same type without a class of the user's: a constant of an enum is its name."""
+        return self
 
     def freeze(self, value: Any) -> Any:
         """Value → stored. Raises ``SerializationError`` when the value is not of this type."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import enum
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from sparkstate import errors
-from sparkstate.serde import containers, expiring, scalars
+from sparkstate.serde import containers, enums, expiring, scalars
 from sparkstate.serde.typeinfo import TypeInformation
 
 __all__ = ["TypeInformation", "Types", "parse"]
@@ -90,6 +91,28 @@ class Types:
     def INSTANT() -> TypeInformation:
         """``datetime.datetime`` with a zone; comes back in UTC."""
         return scalars.TimestampType("INSTANT", zoned=True)
+
+    @staticmethod
+    def ENUM(
+        *constants: type[enum.Enum] | str,
+        aliases: Mapping[Any, str | Sequence[str]] | None = None,
+        default: Any = None,
+        dropped: Sequence[str] = (),
+    ) -> TypeInformation:
+        """A member of an ``enum.Enum`` class, ``Types.ENUM(Color)``, stored as the number of its constant; or text,
+        one of ``Types.ENUM("RED", "GREEN")``. Names of members may be written in place of members. A stream cannot be
+        keyed by an enum.
+
+        The rest is for values that were stored when the enum had other constants (docs/schema-evolution.md).
+        ``aliases``: earlier names of a constant, ``{"CRIMSON": "RED"}``. ``default``: the constant of stored values
+        whose own is gone; without it, a job whose enum lacks a stored constant does not start. ``dropped``: earlier
+        constants that are gone. It is needed only where other constants are new, so that a renamed constant is not
+        taken for a dropped and a new one.
+        """
+        made = enums.of_constants(constants)
+        if aliases or default is not None or dropped:
+            return made.evolving(aliases or {}, default, dropped)
+        return made
 
     @staticmethod
     def PICKLED_BYTE_ARRAY() -> TypeInformation:
@@ -193,6 +216,8 @@ def _parse(text: str, at: int) -> tuple[TypeInformation, int]:
         return _SCALARS[name](), end
     if text[end] != "<":
         raise ValueError(name)
+    if name == "ENUM":
+        return _parse_enum(text, end + 1)
     names, arguments, end = _parse_arguments(text, end + 1)
     if name == "ROW":
         return containers.RowType(arguments, names or None), end
@@ -206,6 +231,20 @@ def _parse(text: str, at: int) -> tuple[TypeInformation, int]:
         made: TypeInformation = getattr(Types, name)(element)
         return made, end
     raise ValueError(name)
+
+
+def _parse_enum(text: str, at: int) -> tuple[TypeInformation, int]:
+    names: list[str] = []
+    while not names or text[at] == ",":
+        constant, at = json.JSONDecoder().raw_decode(text, at if not names else at + 1)
+        names.append(constant)
+    if (
+        text[at] != ">"
+        or not all(type(each) is str and each for each in names)
+        or len(set(names)) < len(names)
+    ):
+        raise ValueError(text)
+    return enums.EnumType(names), at + 1
 
 
 def _parse_arguments(text: str, at: int) -> tuple[list[str], list[TypeInformation], int]:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from sparkstate import errors
 from sparkstate.operators.rows import arrow_rows, frames
-from sparkstate.serde import containers, scalars
+from sparkstate.serde import containers, enums, scalars
 from sparkstate.serde.typeinfo import TypeInformation
 
 _SCALARS: dict[str, pa.DataType] = {
@@ -41,6 +41,8 @@ def arrow_type(declared: TypeInformation) -> pa.DataType:
     found = _SCALARS.get(declared.describe())
     if found is not None:
         return found
+    if isinstance(declared, enums.EnumType):
+        return pa.string()
     if isinstance(declared, containers.ListType):
         return pa.list_(arrow_type(declared.element))
     if isinstance(declared, containers.MapType):
@@ -60,7 +62,50 @@ def _names(declared: containers.RowType | containers.TupleType) -> list[str]:
 
 def to_array(values: Iterable[Any], declared: TypeInformation) -> pa.Array:
     """Values as the user's code of a record would see them, as an array."""
-    return pa.array(list(values), type=arrow_type(declared))
+    name = namer(declared)
+    return pa.array([_optional(name, value) for value in values], type=arrow_type(declared))
+
+
+def namer(declared: TypeInformation) -> Callable[[Any], Any] | None:
+    """From what the user's code of a record sees to what Arrow takes: members of enums become their names, at any
+    depth. None: there are none."""
+    if isinstance(declared, enums.EnumType):
+        return declared.normalize
+    if isinstance(declared, containers.ListType):
+        return _of_list(namer(declared.element))
+    if isinstance(declared, containers.MapType):
+        pairs = pair_namer(declared.key, declared.value)
+        return None if pairs is None else lambda items: pairs(items.items())
+    if isinstance(declared, (containers.RowType, containers.TupleType)):
+        fields = [namer(field) for field in declared.fields]
+        if not any(fields):
+            return None
+        return lambda row: tuple(_optional(name, item) for name, item in zip(fields, row, strict=True))
+    return None
+
+
+def pair_namer(
+    key_type: TypeInformation, value_type: TypeInformation
+) -> Callable[[Iterable[tuple[Any, Any]]], list[tuple[Any, Any]]] | None:
+    """The same for pairs of map key and value."""
+    key, value = namer(key_type), namer(value_type)
+    if key is value is None:
+        return None
+    return lambda pairs: [(_optional(key, name), _optional(value, item)) for name, item in pairs]
+
+
+def enum_classes(declared: TypeInformation) -> frozenset[type]:
+    """The classes of the enums within a type."""
+    if isinstance(declared, enums.EnumType):
+        return frozenset() if declared.enum_class is None else frozenset((declared.enum_class,))
+    parts: tuple[TypeInformation, ...] = ()
+    if isinstance(declared, containers.ListType):
+        parts = (declared.element,)
+    elif isinstance(declared, containers.MapType):
+        parts = (declared.key, declared.value)
+    elif isinstance(declared, (containers.RowType, containers.TupleType)):
+        parts = declared.fields
+    return frozenset[type]().union(*map(enum_classes, parts))
 
 
 def to_values(array: pa.Array, declared: TypeInformation) -> list[Any]:

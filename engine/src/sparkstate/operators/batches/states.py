@@ -7,6 +7,7 @@ rows. Lists, maps and folded state go through the handle of the record path, ent
 from __future__ import annotations
 
 import contextlib
+import enum
 from collections.abc import Hashable, Iterator
 from typing import Any
 
@@ -24,6 +25,7 @@ from sparkstate.operators.batches import arrow_types
 from sparkstate.operators.batches.binding import Binding, chosen
 from sparkstate.operators.state import collection_handles, handles
 from sparkstate.operators.state.known_keys import Numbers
+from sparkstate.serde import enums
 
 _AS_THEY_ARE = {"LONG", "STRING", "BOOLEAN"}
 """Types of which every value that Arrow gives is a stored value already."""
@@ -37,6 +39,7 @@ class _ColumnState:
         self._binding = binding
         self._cursor = binding.cursor
         self._type = handle.value_type
+        self._name = arrow_types.namer(self._type)
         try:
             self._arrow_type = arrow_types.arrow_type(self._type)
         except errors.StateError as error:
@@ -66,6 +69,11 @@ class _ColumnState:
         for row, code in enumerate(keys.codes.tolist()):
             cursor.number = numbers[code]
             yield row
+
+    def _named(self, values: list[Any]) -> list[Any]:
+        """The values with names for members of enums."""
+        name = self._name
+        return values if name is None else [None if value is None else name(value) for value in values]
 
     def _array(self, values: list[Any], kind: pa.DataType | None) -> pa.Array:
         try:
@@ -109,14 +117,17 @@ class ColumnValueState(_ColumnState, state.BatchValueState):
             values = self._to_array(*columns.get(self._binding.number_array(keys)))
         else:
             entries = self._handle.entries_of(self._binding.numbers(keys))
-            values = self._array(entries, self._arrow_type)
+            values = self._array(self._named(entries), self._arrow_type)
+        if isinstance(default, enum.Enum) and isinstance(self._type, enums.EnumType):
+            default = self._type.normalize(default)
         return values if default is None else _filled(values, keys, default)
 
     def _get_in(self, keys: BatchKeys, spaces: Longs) -> pa.Array:
         numbers, known = self._binding.number_array(keys), self._binding.overlay.known
         if self._handle.pairs is not None:
             return self._to_array(*self._handle.columns_in(numbers, spaces, known))
-        return self._array(self._handle.entries_in(numbers, spaces.tolist(), known), self._arrow_type)
+        entries = self._handle.entries_in(numbers, spaces.tolist(), known)
+        return self._array(self._named(entries), self._arrow_type)
 
     def _to_array(self, found: Values, present: Flags) -> pa.Array:
         return pa.array(found, self._arrow_type, mask=None if present.all() else ~present)
@@ -189,7 +200,7 @@ class ColumnListState(_ColumnState, state.BatchListState):
     _handle: collection_handles.ListStateHandle
 
     def get(self, keys: BatchKeys) -> pa.Array:
-        lists = [self._handle.get() for _ in self._at_keys(keys)]
+        lists = [self._named(self._handle.get()) for _ in self._at_keys(keys)]
         return self._array(lists, pa.list_(self._arrow_type))
 
     def add(self, keys: BatchKeys, per_row: Any) -> None:
@@ -233,7 +244,8 @@ class ColumnMapState(_ColumnState, state.BatchMapState):
 
     def get(self, keys: BatchKeys, fields: Any) -> pa.Array:
         names = self._fields(keys, fields)
-        return self._array([self._handle.get(names[row]) for row in self._at_rows(keys)], self._arrow_type)
+        values = [self._handle.get(names[row]) for row in self._at_rows(keys)]
+        return self._array(self._named(values), self._arrow_type)
 
     def contains(self, keys: BatchKeys, fields: Any) -> pa.Array:
         names = self._fields(keys, fields)
@@ -250,9 +262,11 @@ class ColumnMapState(_ColumnState, state.BatchMapState):
             self._handle.remove(names[row])
 
     def items(self, keys: BatchKeys) -> pa.Array:
-        assert self._handle.spec.user_key_type is not None
-        kind = pa.map_(arrow_types.arrow_type(self._handle.spec.user_key_type), self._arrow_type)
-        return self._array([list(self._handle.items()) for _ in self._at_keys(keys)], kind)
+        key_type = self._handle.spec.user_key_type
+        assert key_type is not None
+        kind = pa.map_(arrow_types.arrow_type(key_type), self._arrow_type)
+        named: Any = arrow_types.pair_namer(key_type, self._type) or list
+        return self._array([named(self._handle.items()) for _ in self._at_keys(keys)], kind)
 
     def _fields(self, keys: BatchKeys, fields: Any) -> list[Any]:
         return self._converted(keys.column(fields), self._handle.spec.user_key_type)
@@ -265,9 +279,11 @@ class ColumnAppendingState(_ColumnState, state.BatchAppendingState):
 
     def get(self, keys: BatchKeys) -> pa.Array:
         values = [self._handle.get() for _ in self._at_keys(keys)]
+        if isinstance(self._handle, handles.ReducingStateHandle):
+            return self._array(self._named(values), self._arrow_type)
         # An aggregate's result is of no declared type, so Arrow finds one.
-        is_declared = isinstance(self._handle, handles.ReducingStateHandle)
-        return self._array(values, self._arrow_type if is_declared else None)
+        classes = arrow_types.enum_classes(self._type)
+        return self._array([each._name_ if type(each) in classes else each for each in values], None)
 
     def add(self, keys: BatchKeys, per_row: Any) -> None:
         array = keys.column(per_row)

@@ -108,6 +108,7 @@ class MapStateHandle(StateHandle, api.MapState[Any, Any]):
         super().__init__(spec, number, cursor, table_of)
         assert spec.user_key_type is not None
         self._normalize_key = spec.user_key_type.normalize
+        self._thaw_key = spec.user_key_type.thaw_key
 
     def _cell(self) -> MapCell:
         number = self._cursor.number
@@ -199,10 +200,14 @@ class MapStateHandle(StateHandle, api.MapState[Any, Any]):
         self._put(user_key, DELETED)
 
     def items(self) -> Iterator[tuple[Any, Any]]:
-        return iter([(key, self._value(stored)) for key, stored in self._all().items()])
+        thaw, entries = self._thaw_key, self._all()
+        if thaw is None:
+            return iter([(key, self._value(stored)) for key, stored in entries.items()])
+        return iter([(thaw(key), self._value(stored)) for key, stored in entries.items()])
 
     def keys(self) -> Iterator[Any]:
-        return iter(list(self._all()))
+        thaw, keys = self._thaw_key, list(self._all())
+        return iter(keys if thaw is None else list(map(thaw, keys)))
 
     def values(self) -> Iterator[Any]:
         return iter([self._value(stored) for stored in self._all().values()])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import datetime
 import decimal
+import enum
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -45,19 +46,26 @@ def _value(spec: TableSpec, stored: Any) -> Any:
     if spec.kind is StateKind.LIST:
         return [thaw(item) for item in stored]
     if spec.kind is StateKind.MAP:
-        return {key: None if value is None else thaw(value) for key, value in stored.items()}
+        assert spec.user_key_type is not None
+        thaw_key = spec.user_key_type.thaw_key
+        return {
+            key if thaw_key is None else thaw_key(key): None if value is None else thaw(value)
+            for key, value in stored.items()
+        }
     return thaw(stored)
 
 
 def to_json(value: Any) -> Any:
-    """Dates and times in ISO 8601, decimals as text, bytes in base64, map keys as text."""
+    """Dates and times in ISO 8601, decimals as text, bytes in base64, members of enums by name, map keys as text."""
     match value:
+        case enum.Enum():  # first: it may be a number or text as well
+            return value._name_
         case None | bool() | int() | float() | str():
             return value
         case bytes():
             return base64.b64encode(value).decode("ascii")
         case Mapping():
-            return {k if isinstance(k, str) else str(to_json(k)): to_json(v) for k, v in value.items()}
+            return {str(to_json(k)): to_json(v) for k, v in value.items()}
         case tuple() | list():
             return [to_json(item) for item in value]
         case datetime.datetime() | datetime.date() | datetime.time():

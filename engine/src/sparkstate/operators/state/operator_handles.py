@@ -193,10 +193,14 @@ class BroadcastHandle(_Handle, operator_state.BroadcastState[Any, Any]):
         self._changes.cleared, self._changes.entries = True, {}
 
     def items(self) -> Iterator[tuple[Any, Any]]:
-        return iter([(key, self._value(stored)) for key, stored in self._all().items()])
+        thaw, entries = self.key_type.thaw_key, self._all()
+        if thaw is None:
+            return iter([(key, self._value(stored)) for key, stored in entries.items()])
+        return iter([(thaw(key), self._value(stored)) for key, stored in entries.items()])
 
     def keys(self) -> Iterator[Any]:
-        return iter(self._all())
+        thaw, keys = self.key_type.thaw_key, list(self._all())
+        return iter(keys if thaw is None else list(map(thaw, keys)))
 
     def values(self) -> Iterator[Any]:
         return iter([self._value(stored) for stored in self._all().values()])

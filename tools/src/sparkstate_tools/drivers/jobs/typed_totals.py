@@ -6,6 +6,7 @@ between the first state of an operator and the second.
 
 from __future__ import annotations
 
+import enum
 import os
 import signal
 from collections.abc import Iterator
@@ -43,16 +44,45 @@ def row_type(version: int) -> Any:
     return Types.ROW_NAMED(names, kinds, aliases=aliases)
 
 
-class SumState:
-    """The state of a sum, as the number that ``Totals`` wants."""
+class SumKind(enum.Enum):
+    """Of a sum, in version 1."""
 
-    def __init__(self, state: Any, version: int) -> None:
-        self._state, self._version = state, version
+    EVEN = "even"
+    ODD = "odd"
+
+
+class LaterSumKind(enum.IntEnum):
+    """The same in version 2: in another order, and with a constant more."""
+
+    NONE = -1
+    ODD = 1
+    EVEN = 0
+
+
+def parity_type(version: int) -> Any:
+    """The type of a sum's parity."""
+    return Types.STRING() if version == 3 else Types.ENUM(SumKind if version == 1 else LaterSumKind)
+
+
+class SumState:
+    """The state of a sum, as the number that ``Totals`` wants; its parity is kept beside it."""
+
+    def __init__(self, state: Any, parity: Any, version: int) -> None:
+        self._state, self._parity, self._version = state, parity, version
 
     def value(self) -> int | None:
         stored = self._state.value()
         if stored is None:
             return None
+        number = self._number(stored)
+        assert self._parity.value() == self._parity_of(number), (self._parity.value(), number)
+        return number
+
+    def _parity_of(self, number: int) -> Any:
+        name = "ODD" if number % 2 else "EVEN"
+        return name if self._version == 3 else (SumKind if self._version == 1 else LaterSumKind)[name]
+
+    def _number(self, stored: Any) -> int:
         if self._version == 1:
             return int(stored[0])
         if self._version == 2:
@@ -64,6 +94,7 @@ class SumState:
     def update(self, value: int) -> None:
         forms = {1: (value,), 2: (value, "version 2"), 3: (["version 3"], value)}
         self._state.update(forms[self._version])
+        self._parity.update(self._parity_of(value))
 
 
 class SeenState:
@@ -90,13 +121,15 @@ class TypedTotals(totals.Totals):
 
     def open(self, ctx: Any) -> None:
         kinds = sum_type(self.version), row_type(self.version)
-        self.total = SumState(ctx.get_state(ValueStateDescriptor("total", kinds[0])), self.version)
+        total = ctx.get_state(ValueStateDescriptor("total", kinds[0]))
         try:
             if self.fatal:
                 os.unlink(self.fatal)
                 os.kill(os.getpid(), signal.SIGKILL)
         except FileNotFoundError:
             pass
+        parity = ctx.get_state(ValueStateDescriptor("parity", parity_type(self.version)))
+        self.total = SumState(total, parity, self.version)
         self.seen = SeenState(ctx.get_list_state(ListStateDescriptor("seen", kinds[1])), self.version)
         self.timer = ctx.get_state(
             ValueStateDescriptor("timer", Types.LONG() if self.version < 3 else Types.BIG_INT())
