@@ -89,11 +89,125 @@ def test_a_function_on_batches_sees_the_same(backend, key_type):
     ]
 
 
-def test_a_function_on_batches_cannot_have_event_time():
-    with pytest.raises(errors.StateError, match="state 'value' expires in event time"):
-        KeyedProcessHarness(
-            Batched(ttl().use_event_time().build()), key=lambda row: row["key"], key_type=Types.LONG()
+def batched(function, backend="hashmap"):
+    return KeyedProcessHarness(
+        function, key=lambda row: row["key"], key_type=Types.LONG(), backend=backend, sort_by_event_time=False
+    )
+
+
+def living(harness):
+    return (
+        harness.state("value", 1), harness.state("spaced", 1, 3), harness.state("list", 1) or [],
+        harness.state("sum", 1),
+    )  # fmt: skip
+
+
+@BACKENDS
+def test_in_event_time_a_batch_writes_as_its_rows_would_in_their_order(backend):
+    with batched(Batched(ttl().use_event_time().build()), backend) as harness:
+        rows = [({"key": 1, "n": n, "write": True}, at) for n, at in ((1, 40), (2, 20))]
+        rows += [({"key": 2, "n": 3, "write": True}, 60)]
+        harness.process_elements(rows, 119)
+        assert living(harness) == (2, 2, ["1", "2"], 3)
+        harness.process_watermark(120)  # the last row was of 20; each element has the time of its own row
+        assert living(harness) == (None, None, ["1"], None)
+        harness.process_watermark(140)
+        assert living(harness) == (None, None, [], None)
+        assert harness.state("value", 2) == 3
+        harness.process_element({"key": 1, "n": 4, "write": True}, 30)  # late: stamped by the watermark
+        harness.process_watermark(239)
+        assert living(harness) == (4, 4, ["4"], 4)
+        harness.process_watermark(240)
+        assert living(harness) == (None, None, [], None)
+
+
+@BACKENDS
+def test_in_event_time_a_batch_reads_as_its_latest_row(backend):
+    config = ttl().use_event_time().update_ttl_on_read_and_write().build()
+    with batched(Batched(config), backend) as harness:
+        harness.process_elements([({"key": 1, "n": 1, "write": True}, 10)], 20)
+        harness.process_elements([({"key": 1, "n": 0, "write": False}, at) for at in (60, None, 30)], 159)
+        assert living(harness)[:3] == (1, 1, ["1"])
+        harness.process_watermark(160)
+        assert living(harness)[:3] == (None, None, [])
+
+
+class Listed(KeyedBatchFunction):
+    """Adds to its list by keys that were sorted, and by some that were selected."""
+
+    def open(self, ctx):
+        descriptor = ListStateDescriptor("list", Types.LONG())
+        descriptor.enable_time_to_live(ttl().use_event_time().build())
+        self.list = ctx.get_list_state(descriptor)
+
+    def process_batch(self, batch, keys, ctx):
+        rows, in_order = keys.sort_by("n")
+        rows, in_order = in_order.sort_by(pa.array([-n for n in rows["n"].to_pylist()]))
+        self.list.add(in_order, rows["n"])
+        self.list.add(keys.select([0]), [-1])
+
+
+def test_in_event_time_a_row_keeps_its_time_where_the_keys_are_sorted_or_selected():
+    with batched(Listed()) as harness:
+        harness.process_elements([({"key": 1, "n": n}, at) for n, at in ((1, 30), (3, 10), (2, 20))], 109)
+        assert harness.state("list", 1) == [3, 2, 1, -1]
+        harness.process_watermark(110)
+        assert harness.state("list", 1) == [2, 1, -1]
+        harness.process_watermark(120)  # the last row was of 20
+        assert harness.state("list", 1) == [1]
+        harness.process_watermark(130)
+        assert not harness.state("list", 1)
+
+
+class Timed(KeyedBatchFunction):
+    """Writes ``n`` where it is not 0, and sets a timer of each domain that a row names."""
+
+    def open(self, ctx):
+        descriptor = ValueStateDescriptor("value", Types.LONG())
+        descriptor.enable_time_to_live(ttl().use_event_time().build())
+        self.value = ctx.get_state(descriptor)
+
+    def process_batch(self, batch, keys, ctx):
+        latest = keys.last("n")
+        self.value.update(keys, latest, mask=pa.array([n != 0 for n in latest.to_pylist()]))
+        ctx.timer_service().register_event_time_timers(keys, keys.last("at"))
+        ctx.timer_service().register_processing_time_timers(keys, keys.last("clock"))
+
+    def on_timers(self, timestamps, keys, ctx):
+        domain = pa.array([ctx.time_domain().name] * len(keys))
+        yield pa.table(
+            {"domain": domain, "key": keys.values, "at": timestamps, "value": self.value.get(keys)}
         )
+
+
+def timed(harness, stamp, n=0, key=1, at=None, clock=None):
+    harness.process_element({"key": key, "n": n, "at": at, "clock": clock}, stamp)
+
+
+@BACKENDS
+def test_timers_in_sets_see_the_state_of_their_own_times(backend):
+    with batched(Timed(), backend) as harness:
+        for stamp, n, key, at in ((40, 5, 1, 139), (40, 0, 1, 140), (30, 6, 2, 129), (30, 0, 2, 139)):
+            timed(harness, stamp, n, key, at)
+        harness.process_watermark(100_000)
+        found = sorted(tuple(row)[1:] for row in harness.output())
+        assert found == [(1, 139, 5), (1, 140, None), (2, 129, 6), (2, 139, None)]
+
+
+def test_timers_in_sets_do_not_see_what_had_expired_before_their_epoch():
+    with batched(Timed()) as harness:
+        timed(harness, 40, n=5)
+        harness.process_watermark(140)
+        timed(harness, 141, at=50)
+        harness.process_watermark(141)
+        assert [tuple(row) for row in harness.output()] == [("EVENT_TIME", 1, 50, None)]
+
+
+def test_processing_time_timers_in_sets_judge_event_time_by_the_watermark():
+    with batched(Timed()) as harness:
+        timed(harness, 40, n=5, clock=5_000)
+        harness.set_processing_time(5_000)
+        assert [tuple(row) for row in harness.output()] == [("PROCESSING_TIME", 1, 5_000, 5)]
 
 
 # --- what is refused
@@ -257,10 +371,55 @@ def test_the_state_of_a_trigger_expires_and_is_merged_and_may_lose_its_time_to_l
         assert sorted(add(harness, 130, 9, 4)[0]) == [1, 2, 3, 4]
     with made(config, second) as harness:
         harness.restore(taken)
+        assert add(harness, 155, 9, 4) == []  # the merge was no access: the second row was of 50
+    with made(config, second) as harness:
+        harness.restore(taken)
         assert add(harness, 250, 9, 4) == []  # all of before have expired
     with made(None, second) as harness:
         harness.restore(taken)
         assert sorted(add(harness, 5_000, 9, 4)[0]) == [1, 2, 3, 4]
+
+
+class Counted(Seldom):
+    """Fires when a count that expires reaches three, in all windows that were merged."""
+
+    def __init__(self, config: StateTtlConfig | None) -> None:
+        self.count = ReducingStateDescriptor("count", lambda one, two: one + two, Types.LONG())
+        if config is not None:
+            self.count.enable_time_to_live(config)
+
+    def on_element(self, element, timestamp, window, ctx):
+        count = ctx.get_partitioned_state(self.count)
+        if element.value:
+            count.add(1)
+        return windows.TriggerResult.FIRE if (count.get() or 0) >= 3 else windows.TriggerResult.CONTINUE
+
+    def on_merge(self, window, ctx):
+        ctx.merge_partitioned_state(self.count)
+
+    def clear(self, window, ctx):
+        ctx.get_partitioned_state(self.count).clear()
+
+
+@BACKENDS
+@pytest.mark.parametrize(
+    ("last", "fires"), [(149, True), (150, False)], ids=["in its life", "after its life"]
+)
+def test_a_merged_count_is_as_old_as_its_younger_part(backend, last, fires):
+    operation = windows.over(windows.EventTimeSessionWindows.with_gap(10)).trigger(Counted(ttl().build()))
+    element = Types.ROW_NAMED(["key", "value"], [Types.STRING(), Types.LONG()])
+    with KeyedProcessHarness(
+        operation.process(Values(), element_type=element),
+        key=lambda row: row.key,
+        key_type=Types.STRING(),
+        backend=backend,
+    ) as harness:
+        # The third row merges the sessions of the others, and is not counted: their counts of 20 and 50 are.
+        for now, at, value in ((20, 0, 1), (50, 15, 1), (110, 8, 0), (last, 9, 0)):
+            harness.set_processing_time(now)
+            harness.process_element({"key": "k", "value": value}, at)
+        harness.process_element({"key": "k", "value": 1}, 9)
+        assert bool(harness.output()) is fires
 
 
 class Both(KeyedCoProcessFunction):

@@ -18,6 +18,9 @@ from sparkstate import (
 )
 
 
+SCHEMA = "k string, id bigint, total bigint, recent bigint, rows bigint, clocked bigint"
+
+
 class Expiring(KeyedProcessFunction):
     """Yields the sum of a key since it was last quiet for the time-to-live, how many rows of it are recent, and how
     many there were: since it was quiet if ``rows_expire``."""
@@ -57,5 +60,5 @@ def job(spark: Any, params: dict[str, str]) -> None:
     sparkstate.keyed(rows, "k", event_time="at", delay=0).process(
         Expiring(int(params["ttl"]), "rows_expire" in params),
         uid="expiring",
-        output_schema="k string, id bigint, total bigint, recent bigint, rows bigint, clocked bigint",
+        output_schema=SCHEMA,
     ).sink(sparkstate.FileSink(f"{params['output']}/expiring"))
