@@ -155,7 +155,7 @@ def test_damage_is_reported_by_the_sweep_and_stays_where_it_is() -> None:
         driven.at(1000)
     with pytest.raises(errors.CorruptData, match="no stamp"):
         driven.harness.snapshot()
-    assert [row for row in family.look_through(b"")] == [(key, value[:4])]
+    assert list(family.look_through(b"")) == [(key, value[:4])]
     driven.harness.close()
 
 

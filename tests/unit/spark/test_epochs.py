@@ -78,7 +78,6 @@ def test_an_epoch_without_rows_sweeps_state_that_expires(
     try:
         running.slot.feed(0, 1, slots.rows(("a", 1), ("b", 2)))
         assert epoch(0, 1).swept == 0
-        assert running.slot.value("a") == "1"
         time.set(999)
         assert runner.begin(without, 1).nothing
         time.set(1000)

@@ -17,7 +17,6 @@ from sparkstate import (
     ValueStateDescriptor,
 )
 
-
 SCHEMA = "k string, id bigint, total bigint, recent bigint, rows bigint, clocked bigint"
 
 
