@@ -135,7 +135,7 @@ def sample(client: ControlClient, work_dir: Path, name: str) -> Sample:
 
 
 def lives(folder: Path, backend: str, wanted: argparse.Namespace) -> Iterator[tuple[str, Sample]]:
-    """A sample at the end of each life, and one after a pause of three lives and a half."""
+    """A sample at the end of each life, and one when the job rests after the last row."""
     ttl_ms = round(1000 * wanted.ttl_s)
     document: dict[str, Any] = driving.manifest(
         folder,
@@ -158,7 +158,7 @@ def lives(folder: Path, backend: str, wanted: argparse.Namespace) -> Iterator[tu
         driving.wait_for(
             lambda: client.status().rows_total >= rows, driving.PATIENCE_S, "the last row", driver.process
         )
-        time.sleep(3.5 * wanted.ttl_s + 10)
+        time.sleep(3 * wanted.ttl_s + 45)
         yield "pause", sample(client, driver.work_dir, "pause")
         client.cancel()
         driver.wait()

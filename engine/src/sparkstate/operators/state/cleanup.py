@@ -117,8 +117,8 @@ def _period_ms(config: StateTtlConfig) -> int:
 
 def rest_ms(config: StateTtlConfig, idle_ms: int, removed: int) -> int | None:
     """How long to wait for an epoch that only sweeps, where the function was called last before ``idle_ms`` and the
-    last sweep has removed so many entries. None: there is to be none, because nothing can expire meanwhile, or because
-    the sweeps of this state follow its rows."""
+    last sweep has removed so many entries. None: no such epoch is needed, because nothing can expire meanwhile, or
+    because the sweeps of this state follow its rows."""
     strategies = config.cleanup_strategies
     by_rows = strategies.incremental is not None or not strategies.in_background
     if by_rows or config.time_characteristic is TtlTimeCharacteristic.EventTime:

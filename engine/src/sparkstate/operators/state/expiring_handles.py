@@ -136,7 +136,7 @@ class ExpiringValueStateHandle(ExpiringHandle, handles.ValueStateHandle):
 
 
 class ExpiringReducingStateHandle(ExpiringValueStateHandle, handles.ReducingStateHandle):
-    """A reducing state. To merge two values is no access: the result is as old as the younger one."""
+    """A reducing state. Merging two values does not count as an access: the result is as old as the younger one."""
 
     def take(self) -> Stamped | None:
         found: Stamped | None = handles.ValueStateHandle._stored(self)
