@@ -231,9 +231,9 @@ class Life(RuleBasedStateMachine):
 
     @rule(of=st.sampled_from((0, 1)), swapped=st.booleans())
     def restore(self, of, swapped):
-        snapshots = [harness.snapshot() for harness in self.both]
-        assert stored_in(snapshots[0]) == stored_in(snapshots[1])
-        snapshot = snapshots[of]
+        snapshot = self.both[of].snapshot()
+        if self.expire is not None:
+            assert stored_in(snapshot) == stored_in(self.both[1 - of].snapshot())
         if swapped:
             for harness in self.both:
                 harness.close()
@@ -289,5 +289,5 @@ def _first_truth(stored: pa.Array, batch: Any, keys: Any) -> pa.Array:
 
 TestLife = Life.TestCase
 TestLife.settings = settings(
-    max_examples=40, stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=18, stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck)
 )
