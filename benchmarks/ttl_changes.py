@@ -4,7 +4,8 @@
     .venv/bin/python benchmarks/ttl_changes.py --values 50000
 
 One store of a slot is filled and told of each change in turn (``ExpiringStore.adopt``), without Spark. None of the
-values has expired. ``new MB`` are in files that RocksDB has written since: the next incremental checkpoint uploads them.
+values has expired. ``new MB`` are in files that RocksDB has written since. The next incremental checkpoint uploads
+all of these files.
 """
 
 from __future__ import annotations
