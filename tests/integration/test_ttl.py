@@ -127,3 +127,82 @@ def test_state_expires_exactly_through_a_kill_a_savepoint_and_a_change_of_backen
     assert found == wanted, (
         f"missing {list((wanted - found).items())[:3]}, too many {list((found - wanted).items())[:3]}"
     )
+
+
+@pytest.mark.extra
+@pytest.mark.fault(
+    broken="a slot whose state expires is killed (SIGKILL)",
+    when="in the middle of a sweep; then in the middle of the change to another time-to-live, in the next attempt",
+    expected="the slots go back to the last checkpoint, which is swept and changed anew; output exact",
+)
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+def test_a_slot_killed_while_it_sweeps_or_takes_up_another_time_to_live_changes_nothing(
+    tmp_path: Path, backend: str
+) -> None:
+    made: dict[str, Any] = {"rows": ROWS_OF_FILE, "keys": 300}
+    rows = totals.make_input(tmp_path / "in", files=10, **made)
+
+    def document(moment: str, **params: str) -> dict[str, Any]:
+        given = {"ttl": str(TTL_MS), "moment": moment, "died": str(tmp_path / moment), **params}
+        return driving.manifest(
+            tmp_path, "dying_sweeps.py", params=given, stateBackend={"type": backend},
+            trigger={"processingTime": "100ms"} if moment == "sweeping" else {"availableNow": True},
+        )  # fmt: skip
+
+    with driving.Driver(tmp_path, document("sweeping")) as first, first.client() as client:
+        driving.wait_for(
+            lambda: (tmp_path / "sweeping").exists() and client.status().rows_total >= len(rows),
+            driving.PATIENCE_S,
+            "a death in a sweep, and all rows",
+            first.process,
+        )
+        last = client.trigger_checkpoint()
+        driving.wait_for(
+            lambda: any(
+                each.id >= last and each.status is documents.CheckpointStatus.COMPLETED
+                for each in client.checkpoints()
+            ),
+            driving.PATIENCE_S,
+            "a checkpoint of all rows",
+            first.process,
+        )
+        os.kill(first.process.pid, signal.SIGKILL)
+        first.wait()
+    driving.wait_until_nothing_is_left(tmp_path)
+
+    switched = len(rows)
+    rows += totals.make_input(tmp_path / "in", files=6, first=10, seed=9, **made)
+    with driving.Driver(tmp_path, document("adopting", rows_expire="yes"), attempt=2) as second:
+        second.finish()
+        assert (tmp_path / "adopting").exists(), "no state took up another time-to-live"
+    found = Counter(tuple(row.values()) for row in totals.read(tmp_path / "out" / "expiring"))
+    wanted = Expected(rows, switched).output
+    assert found == wanted, (
+        f"missing {list((wanted - found).items())[:3]}, too many {list((found - wanted).items())[:3]}"
+    )
+
+
+@pytest.mark.extra
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+def test_state_that_expires_leaves_a_job_whose_input_pauses(tmp_path: Path, backend: str) -> None:
+    totals.make_input(tmp_path / "in", files=2, rows=1000)
+    document = driving.manifest(
+        tmp_path,
+        "single_values.py",
+        params={"ttl": "4000", "bytes": "200"},
+        stateBackend={"type": backend},
+        trigger={"processingTime": "200ms"},
+    )
+
+    def rows_of_state() -> int:
+        return sum(slot.rows for slot in client.status().slots)
+
+    with driving.Driver(tmp_path, document) as driver, driver.client() as client:
+        driving.wait_for(
+            lambda: client.status().rows_total == 2000, driving.PATIENCE_S, "all rows", driver.process
+        )
+        driving.wait_for(lambda: rows_of_state() == 0, driving.PATIENCE_S, "no state", driver.process)
+        assert client.status().rows_total == 2000
+        client.trigger_savepoint(documents.SavepointRequest(trigger_id="empty", stop=True))
+        driver.finish()
+    assert stored_in(str(driver.end()["savepoint"]["location"]), tmp_path) == {}

@@ -2,11 +2,15 @@
 
 Both do the same with every kind of state and both kinds of timers. After each push, all that can be read is compared;
 now and then both are restored from one of the two snapshots, so each goes on from what the other has stored, also with
-the other backend.
+the other backend. In many lives the states expire, and the stamps in both snapshots are compared too.
 """
 
 from __future__ import annotations
 
+import copy
+import tempfile
+from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +19,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from support.backends import own_backends
+from support.expiring.ttl_model import Rule
 
+from sparkstate.backends import canonical
+from sparkstate.backends.base import StateKind
 from sparkstate.batches.functions import KeyedBatchFunction
 from sparkstate.functions import KeyedProcessFunction, OutputTag, ReduceFunction
 from sparkstate.serde.types import Types
@@ -26,13 +33,18 @@ from sparkstate.state.descriptors import (
     ValueStateDescriptor,
 )
 from sparkstate.testing import KeyedProcessHarness
+from sparkstate.testing.harness import HarnessSnapshot
 
 TOTAL = ValueStateDescriptor("total", Types.LONG())
 NAME = ValueStateDescriptor("name", Types.STRING())
 SPAN = ValueStateDescriptor("span", Types.ROW_NAMED(["low", "high"], [Types.LONG(), Types.DOUBLE()]))
 SEEN = ListStateDescriptor("seen", Types.LONG())
 LAST = MapStateDescriptor("last", Types.STRING(), Types.LONG())
-STATES = ("total", "name", "span", "seen", "last", "most", "mean", "odd")
+FIRED = ValueStateDescriptor("fired", Types.LONG())
+"""Written by timers alone, and read by rows alone."""
+STATES = ("total", "name", "span", "seen", "last", "most", "mean", "odd", "fired")
+RULES = st.none() | st.builds(Rule, st.integers(1, 25), st.booleans(), st.booleans())
+"""How states expire; None: they do not."""
 SPACED = ValueStateDescriptor("spaced", Types.LONG())
 MEAN = ValueStateDescriptor("mean", Types.DOUBLE())
 ODD = ValueStateDescriptor("odd", Types.BOOLEAN())
@@ -49,17 +61,32 @@ class Most(ReduceFunction):
 MOST = ReducingStateDescriptor("most", Most(), Types.LONG())
 
 
-class PerRecord(KeyedProcessFunction):
-    def __init__(self, side):
+class States:
+    """What both functions ask for."""
+
+    def __init__(self, side: OutputTag, expire: Rule | None) -> None:
         self.side = side
+        self.expire = expire
 
-    def open(self, ctx):
-        self.spaced, self.mean, self.odd = ctx.get_state(SPACED), ctx.get_state(MEAN), ctx.get_state(ODD)
-        self.total, self.name, self.span = ctx.get_state(TOTAL), ctx.get_state(NAME), ctx.get_state(SPAN)
-        self.seen, self.last = ctx.get_list_state(SEEN), ctx.get_map_state(LAST)
-        self.most = ctx.get_reducing_state(MOST)
+    def open(self, ctx: Any) -> None:
+        def get(descriptor: Any) -> Any:
+            return ctx.get_state(self.living(descriptor))
 
+        self.spaced, self.mean, self.odd, self.fired = get(SPACED), get(MEAN), get(ODD), get(FIRED)
+        self.total, self.name, self.span = get(TOTAL), get(NAME), get(SPAN)
+        self.seen, self.last = ctx.get_list_state(self.living(SEEN)), ctx.get_map_state(self.living(LAST))
+        self.most = ctx.get_reducing_state(self.living(MOST))
+
+    def living(self, descriptor: Any) -> Any:
+        made = copy.copy(descriptor)
+        if self.expire is not None:
+            made.enable_time_to_live(self.expire.config())
+        return made
+
+
+class PerRecord(States, KeyedProcessFunction):
     def process_element(self, value, ctx):
+        fired = self.fired.value()
         total = (self.total.value() or 0) + value.v
         self.total.update(total)
         self.name.update(value.word)
@@ -77,12 +104,13 @@ class PerRecord(KeyedProcessFunction):
         ctx.timer_service().register_processing_time_timer(value.v + 1)
         if value.v < 0:
             yield self.side, (value.user, value.v)
-        yield value.user, value.v, total
+        yield value.user, value.v, total, fired
 
     def on_timer(self, timestamp, ctx):
         total = self.total.value() or 0
-        yield ctx.get_current_key(), timestamp, total
+        yield ctx.get_current_key(), timestamp, total, None
         self.total.update(total + 1)
+        self.fired.update(timestamp)
         self.seen.update(self.seen.get()[-3:])
         if timestamp % 2:
             self.last.clear()
@@ -93,17 +121,9 @@ class PerRecord(KeyedProcessFunction):
             self.total.clear()
 
 
-class PerBatch(KeyedBatchFunction):
-    def __init__(self, side):
-        self.side = side
-
-    def open(self, ctx):
-        self.spaced, self.mean, self.odd = ctx.get_state(SPACED), ctx.get_state(MEAN), ctx.get_state(ODD)
-        self.total, self.name, self.span = ctx.get_state(TOTAL), ctx.get_state(NAME), ctx.get_state(SPAN)
-        self.seen, self.last = ctx.get_list_state(SEEN), ctx.get_map_state(LAST)
-        self.most = ctx.get_reducing_state(MOST)
-
+class PerBatch(States, KeyedBatchFunction):
     def process_batch(self, batch, keys, ctx):
+        fired = keys.take(self.fired.get(keys))
         before = self.total.get(keys, default=0)
         totals = keys.cumulative_sum("v", start=before)
         self.total.update(keys, pc.add(before, keys.sum("v")))
@@ -127,7 +147,8 @@ class PerBatch(KeyedBatchFunction):
             self._register(batch, keys, ctx, row)
         below = pc.less(batch.column("v"), 0)
         yield self.side, batch.filter(below).select(["user", "v"])
-        yield pa.record_batch({"user": batch.column("user"), "v": batch.column("v"), "total": totals})
+        rows = {"user": batch.column("user"), "v": batch.column("v"), "total": totals, "fired": fired}
+        yield pa.record_batch(rows)
 
     def _register(self, batch, keys, ctx, row):
         """Timers have one timestamp per key; here a key has one for each of its rows."""
@@ -140,8 +161,10 @@ class PerBatch(KeyedBatchFunction):
 
     def on_timers(self, timestamps, keys, ctx):
         totals = self.total.get(keys, default=0)
-        yield pa.record_batch({"user": keys.values, "v": timestamps, "total": totals})
+        fired = pa.nulls(len(keys), pa.int64())
+        yield pa.record_batch({"user": keys.values, "v": timestamps, "total": totals, "fired": fired})
         self.total.update(keys, pc.add(totals, 1))
+        self.fired.update(keys, timestamps)
         kept = [items[-3:] for items in self.seen.get(keys).to_pylist()]
         self.seen.update(keys, pa.array(kept, pa.list_(pa.int64())))
         odd = pa.array([stamp % 2 == 1 for stamp in timestamps.to_pylist()], pa.bool_())
@@ -154,8 +177,10 @@ class PerBatch(KeyedBatchFunction):
 
 
 ELEMENTS = st.lists(
-    st.tuples(st.integers(0, 3), st.integers(-5, 40), st.sampled_from(("x", "y"))), max_size=12
+    st.tuples(st.integers(0, 3), st.integers(-5, 40), st.sampled_from(("x", "y")), st.booleans()),
+    max_size=12,
 )
+"""Key, value, word, and whether the value is the event time too."""
 
 
 class Life(RuleBasedStateMachine):
@@ -164,14 +189,16 @@ class Life(RuleBasedStateMachine):
     @initialize(
         backends=st.tuples(*[st.sampled_from(("hashmap", "rocksdb", own_backends.MemoryBackend))] * 2),
         keys=st.sampled_from(list(KEYS)),
+        expire=RULES,
     )
-    def begin(self, backends, keys):
+    def begin(self, backends, keys, expire):
         self.now = 0
+        self.expire = expire
         self.keys, self.key_type, self.side = KEYS[keys], KEY_TYPES[keys], SIDES[keys]
         self.both = self.harnesses(*backends)
 
     def harnesses(self, *backends):
-        functions = (PerRecord(self.side), PerBatch(self.side))
+        functions = (PerRecord(self.side, self.expire), PerBatch(self.side, self.expire))
         return [self.harness(*pair) for pair in zip(functions, backends, strict=True)]
 
     def harness(self, function: Any, backend: Any) -> KeyedProcessHarness:
@@ -180,13 +207,16 @@ class Life(RuleBasedStateMachine):
             key=lambda row: row.user,
             key_type=self.key_type,
             backend=backend,
-            sort_by_event_time=False,
+            sort_by_event_time=self.expire is not None and self.expire.by_reading,  # see ``key_times``
         )
 
     @rule(elements=ELEMENTS, ahead=st.none() | st.integers(-3, 15))
     def push(self, elements, ahead):
         for harness in self.both:
-            rows = [({"user": self.keys[user], "v": v, "word": word}, v) for user, v, word in elements]
+            rows = [
+                ({"user": self.keys[user], "v": v, "word": word}, v if is_timed else None)
+                for user, v, word, is_timed in elements
+            ]
             harness.process_elements(
                 rows, None if ahead is None else max(0, harness.current_watermark()) + ahead
             )
@@ -202,6 +232,8 @@ class Life(RuleBasedStateMachine):
     @rule(of=st.sampled_from((0, 1)), swapped=st.booleans())
     def restore(self, of, swapped):
         snapshot = self.both[of].snapshot()
+        if self.expire is not None:
+            assert stored_in(snapshot) == stored_in(self.both[1 - of].snapshot())
         if swapped:
             for harness in self.both:
                 harness.close()
@@ -232,6 +264,21 @@ class Life(RuleBasedStateMachine):
             harness.close()
 
 
+def stored_in(snapshot: HarnessSnapshot) -> Counter[Any]:
+    """All rows of a savepoint, the values with their stamps. The places of a list's elements are not compared."""
+    found: Counter[Any] = Counter()
+    with tempfile.TemporaryDirectory() as folder:
+        for number, data in enumerate(snapshot.shards):
+            path = Path(folder) / str(number)
+            path.write_bytes(data)
+            file = canonical.CanonicalFile(path)
+            for row in file.rows():
+                table = file.tables[row.table]
+                sub = b"" if table.kind is StateKind.LIST else row.sub
+                found[table.name, row.key_group, row.key, row.namespace, sub, row.value] += 1
+    return found
+
+
 def _first_truth(stored: pa.Array, batch: Any, keys: Any) -> pa.Array:
     """Per key what is stored, or its first value that is not 0: what ``value() or v`` gives, row by row."""
     values = stored.to_pylist()
@@ -242,5 +289,5 @@ def _first_truth(stored: pa.Array, batch: Any, keys: Any) -> pa.Array:
 
 TestLife = Life.TestCase
 TestLife.settings = settings(
-    max_examples=40, stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=18, stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck)
 )

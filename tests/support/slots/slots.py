@@ -181,7 +181,12 @@ class Slot:
         return reply
 
     def finish(
-        self, epoch: int, attempt: int, rows: int | None = None, watermark: int = MIN_WATERMARK
+        self,
+        epoch: int,
+        attempt: int,
+        rows: int | None = None,
+        watermark: int = MIN_WATERMARK,
+        processing_time: int = 0,
     ) -> protocol.Finished:
         """End an attempt, or with -1 an epoch without rows here; ``rows`` are those that were fed, by default."""
         self.begun.add(epoch)
@@ -193,7 +198,7 @@ class Slot:
             rows=self.fed[epoch, attempt] if rows is None else rows,
             watermark_before=MIN_WATERMARK,
             watermark=watermark,
-            processing_time=0,
+            processing_time=processing_time,
         )
         return self.client.call(request, protocol.Finished)
 

@@ -8,12 +8,21 @@ from typing import Any
 
 import pytest
 from support.backends import expiring_store
+from support.expiring.scripted import Driven, ttl
 
+from sparkstate import errors
 from sparkstate.backends import canonical
 from sparkstate.backends.expiring import SweepPace
+from sparkstate.backends.rocksdb.family import FamilyWrites
 from sparkstate.durations import Time
 from sparkstate.functions import KeyedProcessFunction
-from sparkstate.operators.state.cleanup import LEAST_ENTRIES, MOST_ENTRIES, pace_of
+from sparkstate.operators.state.cleanup import (
+    LEAST_ENTRIES,
+    LEAST_REST_MS,
+    MOST_ENTRIES,
+    pace_of,
+    rest_ms,
+)
 from sparkstate.serde.types import Types
 from sparkstate.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from sparkstate.state.ttl import StateTtlConfig
@@ -130,6 +139,51 @@ def test_the_pace_is_that_of_half_a_life_unless_the_config_says_otherwise(
     config: Any, elapsed: int, rows: int, keys: int, pace: SweepPace
 ) -> None:
     assert pace_of(config.build(), elapsed, rows, keys, stores=4) == pace
+
+
+def test_damage_is_reported_by_the_sweep_and_stays_where_it_is() -> None:
+    driven = Driven(ttl().build(), "rocksdb", shards=1, max_parallelism=1)
+    driven.do(lambda f, ctx: f.value.update(1))
+    [store] = driven.harness._stores.values()
+    spec = next(spec for spec in store.tables() if spec.name == "value")
+    family = store.table(spec).family
+    [(key, value)] = family.look_through(b"")
+    store._write([FamilyWrites(family, [], [key], [value[:4]])])
+    with pytest.raises(
+        errors.CorruptData, match=r"state 'value' of operator '.*': a stored value has no stamp"
+    ):
+        driven.at(1000)
+    with pytest.raises(errors.CorruptData, match="no stamp"):
+        driven.harness.snapshot()
+    assert list(family.look_through(b"")) == [(key, value[:4])]
+    driven.harness.close()
+
+
+HOUR_MS = 3_600_000
+
+
+@pytest.mark.parametrize(
+    ("config", "idle_ms", "removed", "rest"),
+    [
+        (StateTtlConfig.new_builder(HOUR_MS), 0, 0, HOUR_MS // 200),
+        (StateTtlConfig.new_builder(1000), 0, 0, LEAST_REST_MS),
+        (StateTtlConfig.new_builder(HOUR_MS), 3 * HOUR_MS, 0, HOUR_MS // 200),
+        (StateTtlConfig.new_builder(HOUR_MS), 4 * HOUR_MS, 0, None),
+        (StateTtlConfig.new_builder(HOUR_MS), 4 * HOUR_MS, 1, HOUR_MS // 200),
+        (StateTtlConfig.new_builder(HOUR_MS).use_event_time(), 0, 5, None),
+        (StateTtlConfig.new_builder(HOUR_MS).disable_cleanup_in_background(), 0, 0, None),
+        (StateTtlConfig.new_builder(HOUR_MS).cleanup_incrementally(5, False), 0, 0, None),
+        (
+            StateTtlConfig.new_builder(HOUR_MS).cleanup_in_rocksdb_compact_filter(1, HOUR_MS // 6),
+            0, 0, HOUR_MS // 600,
+        ),
+    ],
+    ids=["hour", "short", "third life", "fifth life", "still some", "event time", "disabled", "by rows", "period"],
+)  # fmt: skip
+def test_epochs_for_a_sweep_alone_come_until_all_has_gone(
+    config: Any, idle_ms: int, removed: int, rest: int | None
+) -> None:
+    assert rest_ms(config.build(), idle_ms, removed) == rest
 
 
 @pytest.mark.parametrize(

@@ -1,17 +1,15 @@
-"""State that expires in other kinds of functions: on batches, in windows, with two inputs; and its refusals."""
+"""State that expires in other kinds of functions: in windows, with two inputs; and its refusals."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from support.backends.own_backends import MemoryBackend
 from support.expiring.scripted import Scripted, ttl
 from support.operators import driven as ops
 
 from sparkstate import (
-    KeyedBatchFunction,
     KeyedCoProcessFunction,
     KeyedProcessFunction,
     ListStateDescriptor,
@@ -26,74 +24,6 @@ from sparkstate.checkpointed import CheckpointedFunction
 from sparkstate.testing import KeyedCoProcessHarness, KeyedProcessHarness
 
 BACKENDS = pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
-
-
-# --- functions on batches
-
-
-class Batched(KeyedBatchFunction):
-    def __init__(self, config: StateTtlConfig) -> None:
-        self.config = config
-
-    def open(self, ctx):
-        def living(descriptor):
-            descriptor.enable_time_to_live(self.config)
-            return descriptor
-
-        self.value = ctx.get_state(living(ValueStateDescriptor("value", Types.LONG())))
-        self.spaced = ctx.get_state(living(ValueStateDescriptor("spaced", Types.LONG())), in_namespaces=True)
-        self.list = ctx.get_list_state(living(ListStateDescriptor("list", Types.STRING())))
-        self.sum = ctx.get_reducing_state(
-            living(ReducingStateDescriptor("sum", lambda one, two: one + two, Types.LONG()))
-        )
-
-    def process_batch(self, batch, keys, ctx):
-        spaces = pa.array([3] * len(keys))
-        before = self.value.get(keys), self.spaced.get(keys, namespaces=spaces), self.list.get(keys)
-        self.sum.add(keys, "n")
-        if batch["write"][0].as_py():
-            latest = keys.last("n")
-            self.value.update(keys, latest)
-            self.spaced.update(keys, latest, namespaces=spaces)
-            self.list.add(keys, pa.array([str(n) for n in batch["n"].to_pylist()]))
-        yield pa.table(
-            {
-                "key": keys.values,
-                "value": before[0],
-                "spaced": before[1],
-                "list": before[2],
-                "sum": self.sum.get(keys),
-            }
-        )
-
-
-@BACKENDS
-@pytest.mark.parametrize("key_type", [Types.LONG(), Types.STRING()], ids=["whole numbers", "text"])
-def test_a_function_on_batches_sees_the_same(backend, key_type):
-    key = 1 if key_type == Types.LONG() else "k"
-    with KeyedProcessHarness(
-        Batched(ttl().build()), key=lambda row: row["key"], key_type=key_type, backend=backend
-    ) as harness:
-        for time, n, write in ((0, 1, True), (50, 2, False), (90, 3, True), (100, 4, False), (190, 5, False)):
-            harness.set_processing_time(time)
-            harness.process_element({"key": key, "n": n, "write": write})
-        found = [
-            tuple(row.asDict().values() if hasattr(row, "asDict") else row)[1:] for row in harness.output()
-        ]
-    assert found == [
-        (None, None, [], 1),
-        (1, 1, ["1"], 3),
-        (1, 1, ["1"], 6),
-        (3, 3, ["3"], 10),
-        (None, None, [], 15),
-    ]
-
-
-def test_a_function_on_batches_cannot_have_event_time():
-    with pytest.raises(errors.StateError, match="state 'value' expires in event time"):
-        KeyedProcessHarness(
-            Batched(ttl().use_event_time().build()), key=lambda row: row["key"], key_type=Types.LONG()
-        )
 
 
 # --- what is refused
@@ -257,10 +187,55 @@ def test_the_state_of_a_trigger_expires_and_is_merged_and_may_lose_its_time_to_l
         assert sorted(add(harness, 130, 9, 4)[0]) == [1, 2, 3, 4]
     with made(config, second) as harness:
         harness.restore(taken)
+        assert add(harness, 155, 9, 4) == []  # the merge was no access: the second row was of 50
+    with made(config, second) as harness:
+        harness.restore(taken)
         assert add(harness, 250, 9, 4) == []  # all of before have expired
     with made(None, second) as harness:
         harness.restore(taken)
         assert sorted(add(harness, 5_000, 9, 4)[0]) == [1, 2, 3, 4]
+
+
+class Counted(Seldom):
+    """Fires when a count that expires reaches three, in all windows that were merged."""
+
+    def __init__(self, config: StateTtlConfig | None) -> None:
+        self.count = ReducingStateDescriptor("count", lambda one, two: one + two, Types.LONG())
+        if config is not None:
+            self.count.enable_time_to_live(config)
+
+    def on_element(self, element, timestamp, window, ctx):
+        count = ctx.get_partitioned_state(self.count)
+        if element.value:
+            count.add(1)
+        return windows.TriggerResult.FIRE if (count.get() or 0) >= 3 else windows.TriggerResult.CONTINUE
+
+    def on_merge(self, window, ctx):
+        ctx.merge_partitioned_state(self.count)
+
+    def clear(self, window, ctx):
+        ctx.get_partitioned_state(self.count).clear()
+
+
+@BACKENDS
+@pytest.mark.parametrize(
+    ("last", "fires"), [(149, True), (150, False)], ids=["in its life", "after its life"]
+)
+def test_a_merged_count_is_as_old_as_its_younger_part(backend, last, fires):
+    operation = windows.over(windows.EventTimeSessionWindows.with_gap(10)).trigger(Counted(ttl().build()))
+    element = Types.ROW_NAMED(["key", "value"], [Types.STRING(), Types.LONG()])
+    with KeyedProcessHarness(
+        operation.process(Values(), element_type=element),
+        key=lambda row: row.key,
+        key_type=Types.STRING(),
+        backend=backend,
+    ) as harness:
+        # The third row merges the sessions of the others, and is not counted: their counts of 20 and 50 are.
+        for now, at, value in ((20, 0, 1), (50, 15, 1), (110, 8, 0), (last, 9, 0)):
+            harness.set_processing_time(now)
+            harness.process_element({"key": "k", "value": value}, at)
+        harness.process_element({"key": "k", "value": 1}, 9)
+        assert bool(harness.output()) is fires
 
 
 class Both(KeyedCoProcessFunction):

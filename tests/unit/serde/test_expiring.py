@@ -65,6 +65,23 @@ def test_bytes_without_a_stamp_are_corrupt(data):
         ExpiringType(Types.LONG(), TimeToLive(5)).decode(data)
 
 
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"\xff", b"\xff\x00\x01", b"\xff\x80\x00\x00", b"\xff" * 8, b"\x00" * 12, b"\xfe" + b"\xff" * 11],
+    ids=["nothing", "mark", "long ago", "part", "one byte less", "no mark", "other mark"],
+)
+@pytest.mark.parametrize("cutoff", [NO_STAMP, 0, 2**63 - 1])
+def test_damage_is_reported_and_never_taken_for_a_value_that_has_expired(data, cutoff):
+    with pytest.raises(errors.CorruptData, match="no stamp"):
+        expiring.expired_bytes(cutoff)(data)
+    before, event = TimeToLive(5), TimeToLive(5, True)
+    for after in (None, event, TimeToLive(9)):
+        convert = expiring.converter(before, after, Times(cutoff, cutoff))
+        assert convert is not None
+        with pytest.raises(errors.CorruptData, match="no stamp"):
+            convert(data)
+
+
 def test_a_reader_that_knows_no_stamps_refuses_stamped_bytes():
     data = ExpiringType(Types.LONG(), TimeToLive(5)).encode((3, 7))
     with pytest.raises(errors.UnknownFormat):

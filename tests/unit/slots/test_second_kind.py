@@ -114,8 +114,9 @@ class SumOfBatches:
             changes.values[key] = total
         return base.EpochChanges(by_shard, {key: kg for key, (kg, _) in overlay.totals.items()})
 
-    def expire_state(self, overlay: Sums) -> None:
+    def expire_state(self, overlay: Sums) -> base.Sweep:
         """Nothing here expires."""
+        return base.Sweep()
 
     def commit_operator_state(self, overlay: Sums) -> None:
         pass

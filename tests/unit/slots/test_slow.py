@@ -56,10 +56,10 @@ def test_questions_are_answered_beside_a_commit_that_takes_longer_than_they_are_
     assert runtime is not None
     commit, entered, go_on = epochs.commit_overlays, threading.Event(), threading.Event()
 
-    def slow(winners: Any) -> None:
+    def slow(winners: Any) -> Any:
         entered.set()
         assert go_on.wait(60)
-        commit(winners)
+        return commit(winners)
 
     monkeypatch.setattr(epochs, "commit_overlays", slow)
     slot.feed(1, 1, slots.rows(("b", 2)))

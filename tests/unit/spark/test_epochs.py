@@ -1,4 +1,4 @@
-"""The epoch that each epoch's rows follow: a real slot, and epochs without Spark."""
+"""The epoch that each epoch's rows follow, and epochs for a sweep alone: a real slot, and epochs without Spark."""
 
 from __future__ import annotations
 
@@ -12,8 +12,12 @@ from support.slots import slots
 from support.slots.running import Running
 
 from sparkstate import clock, phases
-from sparkstate.spark.epochs import EpochRunner
+from sparkstate.serde.types import Types
+from sparkstate.spark.epochs import EpochResult, EpochRunner
 from sparkstate.spark.watermarks import Watermarks
+from sparkstate.state.descriptors import ValueStateDescriptor
+from sparkstate.state.ttl import StateTtlConfig
+from sparkstate.testing.manual_clock import ManualClock
 
 
 @pytest.fixture
@@ -40,3 +44,51 @@ def test_rows_follow_the_last_epoch_that_is_committed_before_them(running: Runni
     assert runner.begin(some_rows, 7).follows == 5, "nobody commits an epoch in which nothing happens"
     assert runner.begin(some_rows, 8).follows == 7
     runner.close()
+
+
+class LivingSum(slots.Sum):
+    """The running sum of a key, which expires after two seconds."""
+
+    def open(self, ctx: Any) -> None:
+        total = ValueStateDescriptor("total", Types.LONG())
+        total.enable_time_to_live(StateTtlConfig.new_builder(2000).build())
+        self.total = ctx.get_state(total)
+
+
+def test_an_epoch_without_rows_sweeps_state_that_expires(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slots, "Sum", LivingSum)
+    running = Running(tmp_path)
+    nothing: Any = SimpleNamespace(operators={}, sinks=(), sources=())
+    without: Any = None
+    time = ManualClock()
+    recorder = phases.Phases("driver", time, {})
+    runner = EpochRunner(
+        without, nothing, slots.KEY_SPACE, running.group, Watermarks(()), time, recorder, lambda: None, 60.0
+    )
+
+    def epoch(number: int, attempt: int) -> EpochResult:
+        """The operator is not in the graph, which would need Spark, so its slot is finished by hand."""
+        fed = runner.begin(without, number)
+        if not fed.nothing:
+            running.slot.finish(number, attempt, processing_time=fed.now)
+        return runner.complete(fed)
+
+    try:
+        running.slot.feed(0, 1, slots.rows(("a", 1), ("b", 2)))
+        assert epoch(0, 1).swept == 0
+        time.set(999)
+        assert runner.begin(without, 1).nothing
+        time.set(1000)
+        assert epoch(1, -1).swept == 0, "nothing has expired"
+        time.set(2100)
+        assert epoch(2, -1).swept == 2
+        assert runner.begin(without, 3).nothing
+        time.set(40_000)
+        assert epoch(3, -1).swept == 0
+        time.set(3_600_000)
+        assert runner.begin(without, 4).nothing, "all has expired long ago"
+    finally:
+        runner.close()
+        running.close()

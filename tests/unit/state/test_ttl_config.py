@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 import sparkstate
 from sparkstate import StateTtlConfig, Time, Types, ValueStateDescriptor, errors
+from sparkstate.serde import expiring
 from sparkstate.state.ttl import TtlConfigBuilder
+from sparkstate.state.ttl_options import IncrementalCleanupStrategy, RocksdbCompactFilterCleanupStrategy
 
 Update, Visibility = StateTtlConfig.UpdateType, StateTtlConfig.StateVisibility
 Characteristic = StateTtlConfig.TtlTimeCharacteristic
@@ -81,8 +83,14 @@ def test_the_facade_has_both_names():
 
 
 @pytest.mark.parametrize(
-    "length", [0, -1, None, True, 1.5, "", "5", "-1 s", 2**63, Time(0), Time(2**70), object()]
-)
+    "length",
+    [
+        0, -1, None, True, 1.5, float("nan"), float("inf"), "", "5", "-1 s", "1 s 2", "٣ s", "9" * 30 + " d", b"1 s",
+        2**63, Time(0), Time(-1), Time(2**70), Time(None), Time(1.5), Time("5"), Time.seconds("1"), Time(True),
+        datetime.timedelta(0), datetime.timedelta(seconds=-1), datetime.timedelta(microseconds=1), [1], object(),
+    ],
+    ids=repr,
+)  # fmt: skip
 def test_a_length_of_time_that_is_none_is_refused_with_its_value(length):
     for make in (
         StateTtlConfig.new_builder,
@@ -91,6 +99,40 @@ def test_a_length_of_time_that_is_none_is_refused_with_its_value(length):
     ):
         with pytest.raises(errors.StateError, match="StateTtlConfig"):
             make(length)
+
+
+@pytest.mark.parametrize(
+    "length", [1, Time(2**63 - 2), datetime.timedelta(days=999_999_999), "9223372036854775806 ms"]
+)
+def test_the_longest_and_the_shortest_lengths_are_good(length):
+    config = StateTtlConfig.new_builder(length).build()
+    descriptor = ValueStateDescriptor("v", Types.LONG())
+    descriptor.enable_time_to_live(config)
+    ttl = expiring.ttl_of(descriptor.stored_type)
+    assert ttl is not None
+    assert not expiring.is_live(0, ttl.cutoff(ttl.length_ms))
+    assert expiring.is_live(1, ttl.cutoff(ttl.length_ms))
+
+
+CLEANUP = StateTtlConfig.CleanupStrategies
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"ttl": 1000}, {"ttl": "1 hour"}, {"ttl": None}, {"ttl": Time(0)}, {"ttl": Time("5")},
+        {"ttl": datetime.timedelta(hours=1)}, {"update_type": 1}, {"update_type": None}, {"state_visibility": "Never"},
+        {"time_characteristic": Update.OnReadAndWrite}, {"cleanup_strategies": None}, {"cleanup_strategies": "fast"},
+        {"cleanup_strategies": CLEANUP(incremental=IncrementalCleanupStrategy(0, True))},
+        {"cleanup_strategies": CLEANUP(incremental=IncrementalCleanupStrategy(None, True))},
+        {"cleanup_strategies": CLEANUP(compact_filter=RocksdbCompactFilterCleanupStrategy(-1))},
+        {"cleanup_strategies": CLEANUP(compact_filter=RocksdbCompactFilterCleanupStrategy(1, Time(-5)))},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_config_that_is_made_without_the_builder_is_checked_too(arguments):
+    with pytest.raises(errors.StateError, match="StateTtlConfig"):
+        StateTtlConfig(**{"ttl": Time(1), **arguments})
 
 
 GARBAGE = (

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final, NamedTuple, Protocol, runtime_checkable
 
+from sparkstate import errors
 from sparkstate.backends.base import TableSpec
 from sparkstate.serde import expiring
 from sparkstate.settings import MIB
@@ -40,6 +42,15 @@ class ExpiringStore(Protocol):
         """Entries stamped at ``cutoff`` or before have expired. From now on canonical snapshots leave them out. Look at
         some entries (elements of lists, entries of maps), behind those looked at the last time and from the beginning
         after the last one, and remove those that have expired; how many. Called like a commit."""
+
+
+@contextlib.contextmanager
+def naming(spec: TableSpec) -> Iterator[None]:
+    """An error about damaged bytes tells in which state they are."""
+    try:
+        yield
+    except errors.CorruptData as error:
+        raise errors.CorruptData(f"state {spec.name!r} of operator {spec.uid!r}: {error}") from None
 
 
 class TtlChange(NamedTuple):

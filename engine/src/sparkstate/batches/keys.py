@@ -34,6 +34,7 @@ class BatchKeys:
         batch: pa.RecordBatch | None = None,
         numbers: npt.NDArray[np.int64] | None = None,
         origin: npt.NDArray[np.int64] | None = None,
+        order: npt.NDArray[np.int64] | None = None,
     ) -> None:
         self.codes = codes
         """For each row the number of its key; int32, do not change it."""
@@ -44,11 +45,18 @@ class BatchKeys:
         """The engine's own numbers of these keys."""
         self.origin = numbers if origin is None else origin
         """The numbers of all keys of the call from which these were selected."""
+        self.order = order
+        """The place of each row in the call's batch; None: the rows are where they were."""
 
     @property
     def count(self) -> int:
         """How many keys there are."""
         return len(self.values)
+
+    @property
+    def is_selection(self) -> bool:
+        """Whether these are some of a call's keys, with a row for each."""
+        return self.numbers is not self.origin
 
     def __len__(self) -> int:
         return len(self.values)
@@ -137,8 +145,9 @@ class BatchKeys:
         values = self.column(column)
         table = pa.table({"given": pc.is_valid(values), "by": values, "row": np.arange(len(self.codes))})
         order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in table.column_names])
-        batch = self._batch.take(order)
-        return batch, BatchKeys(self.codes[order.to_numpy()], self.values, batch, self.numbers, self.origin)
+        batch, places = self._batch.take(order), order.to_numpy().astype(np.int64)
+        before = places if self.order is None else self.order[places]
+        return batch, BatchKeys(self.codes[places], self.values, batch, self.numbers, self.origin, before)
 
     # ---
 

@@ -79,7 +79,7 @@ class EpochLoop:
 
     def _complete(self, fed: FedEpoch, *, idle: bool) -> EpochResult:
         result = self._runner.complete(fed)
-        self._note(result, fed.epoch, idle=idle and result.timers_fired == 0)
+        self._note(result, fed.epoch, idle=idle and not result.timers_fired and not result.swept)
         return result
 
     def _note(self, result: EpochResult, epoch: int, *, idle: bool) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import pyarrow as pa
 
@@ -106,6 +106,20 @@ class EpochOverlay(Protocol):
         """Give up memory and disk. Closing twice is allowed."""
 
 
+class Sweep(NamedTuple):
+    """The removal of entries that have expired, at the end of one epoch."""
+
+    removed: int = 0
+    next_ms: int | None = None
+    """The processing time from which the next one is worth an epoch of its own; None: there is nothing to remove before
+    the next epoch with rows or timers."""
+
+    def beside(self, other: Sweep) -> Sweep:
+        """Both together."""
+        nexts = [each for each in (self.next_ms, other.next_ms) if each is not None]
+        return Sweep(self.removed + other.removed, min(nexts, default=None))
+
+
 E = TypeVar("E", bound=EpochOverlay)
 """The overlays of one kind."""
 
@@ -159,7 +173,7 @@ class Operator(Protocol[E]):
         """Make the overlay's changes to operator state, which is in no store, state. Called in a commit, when the
         stores have theirs."""
 
-    def expire_state(self, overlay: E) -> None:
+    def expire_state(self, overlay: E) -> Sweep:
         """Remove some of the entries that have expired by the overlay's times. Called in a commit, at its end."""
 
     # --- checkpoints

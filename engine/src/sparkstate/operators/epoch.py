@@ -14,9 +14,9 @@ _Calls: TypeAlias = list[tuple[list[TableChanges], Mapping[Any, int]]]
 """Calls of one store's ``commit``."""
 
 
-def commit_overlays(parts: Sequence[tuple[base.Operator[Any], base.EpochOverlay]]) -> None:
+def commit_overlays(parts: Sequence[tuple[base.Operator[Any], base.EpochOverlay]]) -> base.Sweep:
     """Make the overlays of one epoch state: all operators' changes in one commit per shard, those of overlays
-    that went to disk in many small ones."""
+    that went to disk in many small ones. Then sweep entries that have expired."""
     for operator, overlay in parts:
         if not overlay.finished or overlay.committed:
             problem = "committed already" if overlay.committed else "not finished"
@@ -28,10 +28,12 @@ def commit_overlays(parts: Sequence[tuple[base.Operator[Any], base.EpochOverlay]
     for shard, calls in _merge(changed).items():
         for changes, key_groups in calls:
             stores[shard].commit(changes, key_groups)
+    sweep = base.Sweep()
     for operator, overlay in parts:
         operator.commit_operator_state(overlay)
-        operator.expire_state(overlay)
+        sweep = sweep.beside(operator.expire_state(overlay))
         overlay.committed = True
+    return sweep
 
 
 def _merge(changed: Sequence[base.EpochChanges]) -> dict[int, _Calls]:

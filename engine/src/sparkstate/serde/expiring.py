@@ -140,15 +140,30 @@ def live_part(stored: Any, cutoff: int) -> Any:
 def stamp_of(data: bytes) -> int:
     """The stamp of a value's bytes. Raises ``CorruptData`` where there is none."""
     if data[:1] != MARK or len(data) < STAMP_BYTES:
-        raise errors.CorruptData(f"a stored value has no stamp: it begins with {data[:STAMP_BYTES].hex()!r}")
+        raise _stampless(data)
     stamp: int = _STAMP.unpack_from(data)[1]
     return stamp - _SIGN
 
 
+def _stampless(data: bytes) -> errors.CorruptData:
+    return errors.CorruptData(
+        f"a stored value has no stamp: its {len(data)} bytes begin with {data[:STAMP_BYTES].hex()!r}. Restore an "
+        "earlier checkpoint or savepoint"
+    )
+
+
 def expired_bytes(cutoff: int) -> Callable[[bytes], bool]:
-    """Whether a value has expired, by its bytes. Stamps are in the order of their bytes."""
+    """Whether a value has expired, by its bytes. Stamps are in the order of their bytes. The result raises
+    ``CorruptData`` for bytes without a stamp: a part of one may look like a stamp of long ago."""
     never, last = _STAMP.pack(MARK, 0), _STAMP.pack(MARK, cutoff + _SIGN)
-    return lambda data: never < data[:STAMP_BYTES] <= last
+
+    def has_expired(data: bytes) -> bool:
+        stamp = data[:STAMP_BYTES]
+        if len(stamp) < STAMP_BYTES or stamp < never:
+            raise _stampless(data)
+        return never < stamp <= last
+
+    return has_expired
 
 
 def rewrites(stored: TimeToLive | None, declared: TimeToLive | None) -> bool:

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from sparkstate import clock, errors, phases
-from sparkstate.operators.base import EpochOverlay, Operator, StateImage
+from sparkstate.operators.base import EpochOverlay, Operator, StateImage, Sweep
 from sparkstate.operators.epoch import commit_overlays
 from sparkstate.slots import outputs, protocol
 from sparkstate.slots.attempts import Attempts
@@ -109,9 +109,9 @@ class Epochs:
         schema = outputs.output_schema(self._state.operators[request.operator].spec, request.tag)
         return schema, iter(overlay.output(request.tag))
 
-    def commit(self, request: protocol.Commit) -> tuple[int | None, int | None]:
+    def commit(self, request: protocol.Commit) -> tuple[int | None, int | None, Sweep]:
         """Overlays become state, sinks hold the output, which stays readable. Returns the next timers,
-        of event and of processing time.
+        of event and of processing time, and the sweep of state that has expired.
 
         The caller holds the gate, and calls ``turns.committed`` once it no longer does.
         """
@@ -125,13 +125,13 @@ class Epochs:
                 for uid, operator in self._state.operators.items()
                 if (overlay := self._attempts.winner(request.epoch, uid)) is not None
             ]
-            commit_overlays(winners)
+            sweep = commit_overlays(winners)
             self._state.output.hold(
                 {operator.spec.uid: (operator.spec, overlay) for operator, overlay in winners}
             )
             self._attempts.committed(request.epoch)
             self._worked.forget(request.epoch)
-            return self._state.next_timers()
+            return *self._state.next_timers(), sweep
 
     def snapshot_operator_state(self, checkpoint_id: int, timestamp_ms: int) -> Sequence[StateImage] | None:
         """The operator state of all operators, as of the last commit; None: none of them has any. Raises

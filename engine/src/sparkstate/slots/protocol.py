@@ -223,6 +223,10 @@ class Committed(Message, frozen=True, kw_only=True, tag=True):
     """How long the commit waited for the synchronous part of a snapshot."""
     held_bytes: int = 0
     """Output of file sinks that is on the slot's disk until checkpoints have committed."""
+    swept: int = 0
+    """Entries of state that had expired and were removed."""
+    next_sweep: int | None = None
+    """The processing time from which the next sweep is worth an epoch of its own; None: none is."""
 
 
 class SnapshotState(Message, frozen=True, kw_only=True, tag=True):

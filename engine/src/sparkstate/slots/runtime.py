@@ -94,7 +94,7 @@ class SlotRuntime:
         """Overlays become state, sinks hold the output, which stays readable; the next epoch's turn begins."""
         self._check_incarnation(request.incarnation)
         with self._gate.commit() as waited_ms:
-            event, processing = self._epochs.commit(request)
+            event, processing, sweep = self._epochs.commit(request)
             held_bytes = self._state.output.weigh()
         turns = self._epochs.turns
         if (
@@ -109,6 +109,8 @@ class SlotRuntime:
             next_processing_timer=processing,
             waited_ms=waited_ms,
             held_bytes=held_bytes,
+            swept=sweep.removed,
+            next_sweep=sweep.next_ms,
         )
 
     def release(self, request: protocol.Release) -> None:

@@ -79,6 +79,8 @@ class EpochResult:
     held_bytes: int | None = None
     """The most output of file sinks that one slot holds back for the next checkpoint; None: the epoch had nothing to
     commit, so no slot was asked."""
+    swept: int = 0
+    """Entries of state that had expired and were removed: the state has changed, though there may be no rows."""
     operators: tuple[OperatorResult, ...] = ()
     """None for an epoch without rows and due timers."""
 
@@ -100,7 +102,7 @@ class FedEpoch:
     batch: DataFrame | None
     """The epoch's frame. Sources may forget its rows when the callback has returned."""
     nothing: bool
-    """No rows, and no timer is due: there is nothing to complete."""
+    """No rows, no timer is due, and no sweep of state: there is nothing to complete."""
     started: float
 
     @property
@@ -145,6 +147,8 @@ class EpochRunner:
         self._sink_pool = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="sink")
         self._next_event: int | None = None
         self._next_processing: int | None = None
+        self._next_sweep: int | None = None
+        self._swept = 0
         self._know_timers = False
         self._last = -1
         """The last epoch that was begun and will be committed."""
@@ -188,7 +192,8 @@ class EpochRunner:
         worked_ms = self._worked.begin(now)
         self.watermarks = self.watermarks.paused(self.paused.take(), now).worked(worked_ms, now)
         after = self.watermarks.ended() if ended else self.watermarks.advance({}, now)
-        nothing = batch is None and not ended and not self._timers_due(before, after.current, now)
+        is_due = self._timers_due(before, after.current, now) or self._sweep_due(now)
+        nothing = batch is None and not ended and not is_due
         follows, self._last = self._last, self._last if nothing else epoch
         if batch is not None:
             self._frames.prepare(epoch)
@@ -260,6 +265,10 @@ class EpochRunner:
         event_due = watermark > before and self._next_event is not None and self._next_event <= watermark
         return event_due or (self._next_processing is not None and self._next_processing <= now)
 
+    def _sweep_due(self, now: int) -> bool:
+        """Whether state has waited long enough for rows that would bring a sweep along."""
+        return self._next_sweep is not None and self._next_sweep <= now
+
     def _finish(
         self, uid: str, fed: FedEpoch, slots: Mapping[int, feeding.FedSlot]
     ) -> list[protocol.Finished]:
@@ -315,6 +324,9 @@ class EpochRunner:
         self._next_event = min(event, default=None)
         self._next_processing = min(processing, default=None)
         self._know_timers = True
+        sweeps = [reply.next_sweep for reply in replies if reply.next_sweep is not None]
+        self._next_sweep = min(sweeps, default=None)
+        self._swept = sum(reply.swept for reply in replies)
         self._held_bytes = max(reply.held_bytes for reply in replies)
         return max(reply.waited_ms for reply in replies)
 
@@ -331,6 +343,7 @@ class EpochRunner:
             waited,
             (self._clock.monotonic() - fed.started) * 1000,
             None if fed.nothing else self._held_bytes,  # a checkpoint may have subtracted the last figure
+            0 if fed.nothing else self._swept,
             tuple(results),
         )
 

@@ -36,6 +36,18 @@ class StateTtlConfig:
     TtlTimeCharacteristic = ttl_options.TtlTimeCharacteristic
     CleanupStrategies = ttl_options.CleanupStrategies
 
+    def __post_init__(self) -> None:
+        """The builder refuses wrong arguments too; this is for those who make a configuration without it."""
+        if not isinstance(self.ttl, Time):
+            raise errors.StateError(
+                f"StateTtlConfig: ttl is {self.ttl!r}; give Time.hours(1), or use StateTtlConfig.new_builder(…)"
+            )
+        _length(self.ttl, "ttl")
+        _member(self.update_type, ttl_options.UpdateType)
+        _member(self.state_visibility, ttl_options.StateVisibility)
+        _member(self.time_characteristic, ttl_options.TtlTimeCharacteristic)
+        _check_cleanup(self.cleanup_strategies)
+
     @staticmethod
     def new_builder(ttl: Duration) -> TtlConfigBuilder:
         """A builder with Flink's defaults. ``ttl``: ``Time.hours(1)``, ``"1 hour"``, a ``timedelta`` or milliseconds;
@@ -172,6 +184,21 @@ def _length(length: Duration, what: str) -> Time:
         return Time(durations.positive_ms(length, what))
     except errors.SpecInvalid as error:
         raise errors.StateError(f"StateTtlConfig: {error}") from None
+
+
+def _check_cleanup(strategies: Any) -> None:
+    """Raises ``StateError`` for strategies that the builder would not have made."""
+    if not isinstance(strategies, ttl_options.CleanupStrategies):
+        raise errors.StateError(
+            f"StateTtlConfig: cleanup_strategies is {strategies!r}; use the builder's methods cleanup_…"
+        )
+    incremental, compact_filter = strategies.incremental, strategies.compact_filter
+    if incremental is not None:
+        _count(incremental.cleanup_size, "IncrementalCleanupStrategy(cleanup_size)")
+    if compact_filter is not None:
+        what = "RocksdbCompactFilterCleanupStrategy"
+        _count(compact_filter.query_time_after_num_entries, f"{what}(query_time_after_num_entries)")
+        _length(compact_filter.periodic_compaction_time, f"{what}(periodic_compaction_time)")
 
 
 def _member(value: Any, wanted: type[M]) -> M:

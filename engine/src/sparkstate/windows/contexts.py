@@ -7,7 +7,7 @@ from typing import Any, NoReturn, Protocol, cast
 
 from sparkstate import errors
 from sparkstate.functions import Context, MetricGroup, RuntimeContext, TimerService
-from sparkstate.state import api, descriptors
+from sparkstate.state import descriptors
 from sparkstate.windows import states, window
 from sparkstate.windows.assigner import WindowAssignerContext
 from sparkstate.windows.evictors import EvictorContext
@@ -31,6 +31,19 @@ class Host(Protocol):
 
     def timer_service(self) -> TimerService:
         """Times and timers."""
+
+
+class _Merging(Protocol):
+    """A reducing or a list state of an operator."""
+
+    def set_current_namespace(self, namespace: Any) -> None:
+        """Work on this namespace."""
+
+    def take(self) -> Any:
+        """Empty the namespace; what it had, as it is stored, with the time of its last access. None: nothing."""
+
+    def merge(self, taken: Any) -> None:
+        """Put that into the namespace at hand."""
 
 
 class _Clock:
@@ -93,33 +106,19 @@ class TriggerScope(_Clock, OnMergeContext):
         return state
 
     def merge_partitioned_state(self, state_descriptor: descriptors.StateDescriptor) -> None:
-        state = self._states.of(state_descriptor)
-        if isinstance(state_descriptor, descriptors.ReducingStateDescriptor):
-            self._merge_by_adding(state)
-        elif isinstance(state_descriptor, descriptors.ListStateDescriptor):
-            self._merge_lists(state)
-        else:
+        state: _Merging = self._states.of(state_descriptor)
+        mergeable = (descriptors.ReducingStateDescriptor, descriptors.ListStateDescriptor)
+        if not isinstance(state_descriptor, mergeable):
             raise errors.StateError(
                 f"merge_partitioned_state({state_descriptor!r}): only a reducing or a list state of a trigger can be "
                 "merged"
             )
-
-    def _merge_by_adding(self, state: api.ReducingState[Any]) -> None:
         for namespace in self.merged:
             state.set_current_namespace(namespace)
-            value = state.get()
-            if value is not None:
-                state.clear()
+            taken = state.take()
+            if taken is not None:
                 state.set_current_namespace(self.namespace)
-                state.add(value)
-
-    def _merge_lists(self, state: api.ListState[Any]) -> None:
-        for namespace in self.merged:
-            state.set_current_namespace(namespace)
-            values = list(state.get() or ())
-            state.clear()
-            state.set_current_namespace(self.namespace)
-            state.add_all(values)
+                state.merge(taken)
 
 
 class FunctionScope(_Clock, WindowContext):

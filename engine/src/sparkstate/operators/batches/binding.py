@@ -13,6 +13,7 @@ from sparkstate.batches import keys as batch_keys
 from sparkstate.batches.keys import BatchKeys
 from sparkstate.operators.state import unkeyed
 from sparkstate.operators.state.context import Cursor
+from sparkstate.operators.state.key_times import KeyTimes
 from sparkstate.operators.state.overlay import Overlay
 
 _NO_OVERLAY: Final = unkeyed.Unkeyed("the context")
@@ -40,15 +41,27 @@ class Binding:
         self._numbers = None
         self.cursor.unbind()
 
-    def enter(self, keys: BatchKeys) -> None:
-        """These are the keys of the call that begins."""
+    def enter(self, keys: BatchKeys, stamps: pa.Array) -> None:
+        """These are the keys of the call that begins, and the event times of its rows, or the times of its timers."""
+        assert keys.numbers is not None
         self._numbers = keys.numbers
+        self.cursor.key_times = KeyTimes(keys.numbers, keys.codes, stamps)
 
     def leave(self) -> None:
         """The call is over, and so are its namespaces."""
         self._numbers = None
+        self.cursor.key_times = self.cursor.stamp = None
         if self.cursor.namespaced:
             self.cursor.reset_namespaces()
+
+    def row_times(self, keys: BatchKeys) -> list[int]:
+        """The event time of each row of these keys: where they were selected, that of the key's last row."""
+        times, numbers = self.cursor.key_times, self.number_array(keys)
+        assert times is not None
+        if keys.is_selection:
+            return [times.of_writes[number] for number in numbers.tolist()]
+        found = times.of_rows if keys.order is None else times.of_rows[keys.order]
+        return found.tolist()  # type: ignore[no-any-return]
 
     def numbers(self, keys: BatchKeys) -> list[int]:
         """The overlay's number of each key."""

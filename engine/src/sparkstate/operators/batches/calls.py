@@ -142,7 +142,7 @@ class BatchCalls:
         rows: pa.RecordBatch | None,
     ) -> None:
         self._context.stamps = stamps
-        self.binding.enter(keys)
+        self.binding.enter(keys, stamps)
         try:
             yielded = call()
             for frame in (yielded,) if frames.is_frame(yielded) else yielded or ():

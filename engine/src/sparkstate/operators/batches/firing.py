@@ -21,11 +21,18 @@ CHUNK_TIMERS: Final = 8192
 
 def fire_all(calls: BatchCalls, budget: EpochBudget | None, overlay: Overlay, watermark: int) -> None:
     """Fire everything that is due at the end of an epoch."""
-    calls.bind(overlay, overlay.watermark)
-    _fire(calls, budget, overlay, TimeDomain.PROCESSING_TIME, overlay.processing_time, overlay.watermark)
-    if watermark > overlay.watermark:
-        calls.bind(overlay, watermark)
-        _fire(calls, budget, overlay, TimeDomain.EVENT_TIME, watermark, watermark)
+    cursor = calls.cursor
+    cursor.floor = overlay.watermark
+    try:
+        calls.bind(overlay, overlay.watermark)
+        cursor.firing = TimeDomain.PROCESSING_TIME
+        _fire(calls, budget, overlay, cursor.firing, overlay.processing_time, overlay.watermark)
+        if watermark > overlay.watermark:
+            calls.bind(overlay, watermark)
+            cursor.firing = TimeDomain.EVENT_TIME
+            _fire(calls, budget, overlay, cursor.firing, watermark, watermark)
+    finally:
+        cursor.firing = None
 
 
 def _fire(

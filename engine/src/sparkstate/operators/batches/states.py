@@ -26,6 +26,7 @@ from sparkstate.operators.batches.binding import Binding, chosen
 from sparkstate.operators.state import collection_handles, handles
 from sparkstate.operators.state.known_keys import Numbers
 from sparkstate.serde import enums
+from sparkstate.serde.expiring import ttl_of
 
 _AS_THEY_ARE = {"LONG", "STRING", "BOOLEAN"}
 """Types of which every value that Arrow gives is a stored value already."""
@@ -40,6 +41,8 @@ class _ColumnState:
         self._cursor = binding.cursor
         self._type = handle.value_type
         self._name = arrow_types.namer(self._type)
+        ttl = ttl_of(handle.spec.value_type)
+        self._in_event_time = ttl is not None and ttl.in_event_time
         try:
             self._arrow_type = arrow_types.arrow_type(self._type)
         except errors.StateError as error:
@@ -54,18 +57,34 @@ class _ColumnState:
         for _ in self._at_keys(keys, mask):
             self._handle.clear()
 
-    def _at_keys(self, keys: BatchKeys, mask: Any = None) -> Iterator[int]:
-        """The places of the chosen keys, the cursor at each in turn."""
+    def _at_keys(self, keys: BatchKeys, mask: Any = None, *, reads: bool = False) -> Iterator[int]:
+        """The places of the chosen keys, the cursor at each in turn, to read its state or to write it."""
         cursor, numbers = self._cursor, self._binding.numbers(keys)
         flags = chosen(keys, mask)
+        times = self._times(reads)
         for place, number in enumerate(numbers):
             if flags is None or flags[place]:
                 cursor.number = number
+                if times is not None:
+                    cursor.stamp = times[number]
                 yield place
+
+    def _times(self, reads: bool) -> dict[int, int] | None:
+        """The event time of each key, by its number; None: the state does not expire by it."""
+        times = self._cursor.key_times
+        if times is None or not self._in_event_time:
+            return None
+        return times.of_reads if reads else times.of_writes
 
     def _at_rows(self, keys: BatchKeys) -> Iterator[int]:
         """The number of each row, the cursor at its key."""
         cursor, numbers = self._cursor, self._binding.numbers(keys)
+        if self._in_event_time:
+            times = self._binding.row_times(keys)
+            for row, code in enumerate(keys.codes.tolist()):
+                cursor.number, cursor.stamp = numbers[code], times[row]
+                yield row
+            return
         for row, code in enumerate(keys.codes.tolist()):
             cursor.number = numbers[code]
             yield row
@@ -200,7 +219,7 @@ class ColumnListState(_ColumnState, state.BatchListState):
     _handle: collection_handles.ListStateHandle
 
     def get(self, keys: BatchKeys) -> pa.Array:
-        lists = [self._named(self._handle.get()) for _ in self._at_keys(keys)]
+        lists = [self._named(self._handle.get()) for _ in self._at_keys(keys, reads=True)]
         return self._array(lists, pa.list_(self._arrow_type))
 
     def add(self, keys: BatchKeys, per_row: Any) -> None:
@@ -266,7 +285,7 @@ class ColumnMapState(_ColumnState, state.BatchMapState):
         assert key_type is not None
         kind = pa.map_(arrow_types.arrow_type(key_type), self._arrow_type)
         named: Any = arrow_types.pair_namer(key_type, self._type) or list
-        return self._array([named(self._handle.items()) for _ in self._at_keys(keys)], kind)
+        return self._array([named(self._handle.items()) for _ in self._at_keys(keys, reads=True)], kind)
 
     def _fields(self, keys: BatchKeys, fields: Any) -> list[Any]:
         return self._converted(keys.column(fields), self._handle.spec.user_key_type)
@@ -278,7 +297,7 @@ class ColumnAppendingState(_ColumnState, state.BatchAppendingState):
     _handle: handles.ReducingStateHandle | handles.AggregatingStateHandle
 
     def get(self, keys: BatchKeys) -> pa.Array:
-        values = [self._handle.get() for _ in self._at_keys(keys)]
+        values = [self._handle.get() for _ in self._at_keys(keys, reads=True)]
         if isinstance(self._handle, handles.ReducingStateHandle):
             return self._array(self._named(values), self._arrow_type)
         # An aggregate's result is of no declared type, so Arrow finds one.

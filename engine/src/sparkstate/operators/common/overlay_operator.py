@@ -23,7 +23,7 @@ from sparkstate.checkpointed import CheckpointedFunction
 from sparkstate.clock import Clock
 from sparkstate.functions import MAX_WATERMARK, MIN_WATERMARK, TimeDomain
 from sparkstate.keygroups import KeySpace
-from sparkstate.operators.base import EpochChanges, StateImage
+from sparkstate.operators.base import EpochChanges, StateImage, Sweep
 from sparkstate.operators.common import garbage, intake
 from sparkstate.operators.common.checkpoint_hooks import CheckpointHooks
 from sparkstate.operators.common.outputs import Outputs
@@ -100,7 +100,6 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
             parallelism=parallelism,
             max_parallelism=key_space.max_parallelism,
             undoes_records=spec.on_error == "side-output",
-            knows_record_times=not self.in_columns,
             facts=facts or JobFacts(),
         )
         """Has every state handle of the function, and its metrics."""
@@ -214,9 +213,9 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
             self._operator_states.commit(overlay.operator_changes)
             self._hooks.committed()
 
-    def expire_state(self, overlay: Overlay) -> None:
+    def expire_state(self, overlay: Overlay) -> Sweep:
         with self._lock:
-            self._cleanup.run(self._context.handles.values(), overlay)
+            return self._cleanup.run(self._context.handles.values(), overlay)
 
     # --- checkpoints
 

@@ -37,6 +37,17 @@ class ListStateHandle(StateHandle, api.ListState[Any]):
             items = cell.stored + items
         return list(items) if self._immutable else [self._thaw(item) for item in items]
 
+    def _elements(self) -> list[Any]:
+        """All items in their stored form; a fresh list."""
+        cell = self._cell()
+        if cell.replaced:
+            return list(cell.items)
+        if cell.stored is None:
+            table, kg, stored_cell = self._locate()
+            cell.stored = table.get(kg, stored_cell)
+            self._table.elements += len(cell.stored)
+        return cell.stored + cell.items
+
     def add(self, value: Any) -> None:
         # Written out: one call per record of its own, and that of the type.
         if value is None:
@@ -59,7 +70,9 @@ class ListStateHandle(StateHandle, api.ListState[Any]):
         return cell is not None and bool(cell.items)
 
     def add_all(self, values: Iterable[Any]) -> None:
-        items = self._freeze_all(values)
+        self._append(self._freeze_all(values))
+
+    def _append(self, items: list[Any]) -> None:
         cell = self._cell()
         self._remember(cell)
         cell.items.extend(items)
@@ -70,6 +83,18 @@ class ListStateHandle(StateHandle, api.ListState[Any]):
 
     def clear(self) -> None:
         self._replace([])
+
+    # --- of windows that merge
+
+    def take(self) -> list[Any]:
+        """Empty the current namespace; its items as they are stored, for :meth:`merge`."""
+        taken = self._elements()
+        self._replace([])
+        return taken
+
+    def merge(self, taken: list[Any]) -> None:
+        """Append items that were taken from another namespace."""
+        self._append(taken)
 
     def _replace(self, items: list[Any]) -> None:
         cell = self._cell()

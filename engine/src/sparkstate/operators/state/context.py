@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol
 from sparkstate import errors
 from sparkstate.functions import MIN_WATERMARK, OnTimerContext, TimeDomain, TimerService
 from sparkstate.operators.state import unkeyed
+from sparkstate.operators.state.key_times import KeyTimes
 from sparkstate.operators.state.overlay import Overlay, TimerOverlay
 
 _NO_KEY: Final = unkeyed.Unkeyed("the context")
@@ -34,6 +35,7 @@ class Cursor(OnTimerContext):
         "firing",
         "floor",
         "journal",
+        "key_times",
         "keys",
         "kgs",
         "late_rows",
@@ -62,6 +64,8 @@ class Cursor(OnTimerContext):
         """The domain of the timers that fire; None: the function is called for rows."""
         self.floor = MIN_WATERMARK
         """While timers fire: the watermark from before their epoch."""
+        self.key_times: KeyTimes | None = None
+        """Where a call has many rows or timers: their event times. None: it has one, whose time is ``stamp``."""
         self.timer_namespace: Any = None
         self.late_rows = 0
         """Rows that the function found late, since they were counted last."""

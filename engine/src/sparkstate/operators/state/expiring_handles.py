@@ -8,11 +8,14 @@ Theory. In processing time it is always the time of the epoch, by which its proc
 row is judged by the watermark that it sees, and stamped with its own event time if that is later. An event-time timer
 judges and stamps by its own timestamp, so its results do not depend on how much the watermark advanced at once. The
 watermark from before its epoch is the least time for it, because a sweep has removed what expired by that.
+
+A function on batches has many rows or timers in one call. ``key_times`` says which of their times counts for a key.
 """
 
 from __future__ import annotations
 
 import abc
+from collections.abc import Iterator
 from typing import Any
 
 from sparkstate.backends.base import DELETED
@@ -94,20 +97,29 @@ class ExpiringValueStateHandle(ExpiringHandle, handles.ValueStateHandle):
 
     # --- of many keys at once
 
+    def _at_each(self, numbers: list[int], *, reads: bool) -> Iterator[int]:
+        """The cursor at each key in turn, and at the event time that counts for it."""
+        cursor, times = self._cursor, self._cursor.key_times
+        if times is None or not self._in_event_time:
+            for cursor.number in numbers:
+                yield cursor.number
+            return
+        stamps = times.of_reads if reads else times.of_writes
+        for number in numbers:
+            cursor.number, cursor.stamp = number, stamps[number]
+            yield number
+
     def entries_of(self, numbers: list[int]) -> list[Any]:
-        found = []
-        for self._cursor.number in numbers:
-            found.append(self.value())
-        return found
+        return [self.value() for _ in self._at_each(numbers, reads=True)]
 
     def set_entries(self, numbers: list[int], values: list[Any], *, are_stored: bool) -> None:
-        for self._cursor.number, value in zip(numbers, values, strict=True):
+        for _, value in zip(self._at_each(numbers, reads=False), values, strict=True):
             self._store(value if are_stored or value is None else self._freeze(value))
 
     def entries_in(self, numbers: Numbers, spaces: list[int], known: KnownKeys) -> list[Any]:
         spaced_values.read_objects(self._table, self._table_of, known, numbers, spaces)
         found, before = [], self._namespace
-        for self._cursor.number, space in zip(numbers.tolist(), spaces, strict=True):
+        for _, space in zip(self._at_each(numbers.tolist(), reads=True), spaces, strict=True):
             self.set_current_namespace(space)
             found.append(self.value())
         self.set_current_namespace(before)
@@ -117,14 +129,29 @@ class ExpiringValueStateHandle(ExpiringHandle, handles.ValueStateHandle):
         self, numbers: list[int], spaces: list[int], values: list[Any], *, are_stored: bool
     ) -> None:
         before = self._namespace
-        for self._cursor.number, space, value in zip(numbers, spaces, values, strict=True):
+        for _, space, value in zip(self._at_each(numbers, reads=False), spaces, values, strict=True):
             self.set_current_namespace(space)
             self._store(value if are_stored or value is None else self._freeze(value))
         self.set_current_namespace(before)
 
 
 class ExpiringReducingStateHandle(ExpiringValueStateHandle, handles.ReducingStateHandle):
-    """A reducing state."""
+    """A reducing state. Merging two values does not count as an access: the result is as old as the younger one."""
+
+    def take(self) -> Stamped | None:
+        found: Stamped | None = handles.ValueStateHandle._stored(self)
+        if found is None:
+            return None
+        handles.ValueStateHandle._store(self, None)
+        return found if self._is_visible(found) else None
+
+    def merge(self, taken: Stamped) -> None:
+        found: Stamped | None = handles.ValueStateHandle._stored(self)
+        merged: Stamped | None = taken
+        if found is not None and self._is_visible(found):
+            reduced = self._reduced(found[1], taken[1])
+            merged = None if reduced is None else (max(found[0], taken[0]), reduced)
+        handles.ValueStateHandle._store(self, merged)
 
 
 class ExpiringAggregatingStateHandle(ExpiringValueStateHandle, handles.AggregatingStateHandle):
@@ -141,16 +168,6 @@ class ExpiringListStateHandle(ExpiringHandle, collection_handles.ListStateHandle
         found = self._judged(self._elements())
         return [stored if self._immutable else self._thaw(stored) for _, stored in found]
 
-    def _elements(self) -> list[Stamped]:
-        cell = self._cell()
-        if cell.replaced:
-            return list(cell.items)
-        if cell.stored is None:
-            table, kg, stored_cell = self._locate()
-            cell.stored = table.get(kg, stored_cell)
-            self._table.elements += len(cell.stored)
-        return cell.stored + cell.items
-
     def _judged(self, elements: list[Stamped]) -> list[Stamped]:
         cutoff = self._cutoff()
         live = [element for element in elements if is_live(element[0], cutoff)]
@@ -162,6 +179,9 @@ class ExpiringListStateHandle(ExpiringHandle, collection_handles.ListStateHandle
             # Writing the whole list anew is worth it only now and then; the sweep removes single elements.
             self._replace(list(live))
         return elements if self._shows_expired else live
+
+    def take(self) -> list[Stamped]:
+        return [element for element in super().take() if self._is_visible(element)]
 
     def add(self, value: Any) -> None:
         item = self._freeze_item(value)

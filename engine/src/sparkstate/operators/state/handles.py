@@ -242,6 +242,25 @@ class ReducingStateHandle(ValueStateHandle, api.ReducingState[Any]):
         current = self.value()
         self.update(value if current is None else self.function.reduce(current, value))
 
+    # --- of windows that merge
+
+    def take(self) -> Any:
+        """Empty the current namespace; its entry as it is stored, for :meth:`merge`. None: there is none."""
+        stored = self._stored()
+        if stored is not None:
+            self._store(None)
+        return stored
+
+    def merge(self, taken: Any) -> None:
+        """Fold an entry that was taken from another namespace into the current one."""
+        current = self._stored()
+        self._store(taken if current is None else self._reduced(current, taken))
+
+    def _reduced(self, one: Any, other: Any) -> Any:
+        """Of two stored values."""
+        reduced = self.function.reduce(self._thaw(one), self._thaw(other))
+        return None if reduced is None else self._freeze(reduced)
+
 
 class AggregatingStateHandle(ValueStateHandle, api.AggregatingState[Any, Any]):
     """An aggregating state: its accumulator is a value state."""

@@ -14,7 +14,6 @@ from sparkstate.operators.state import collection_handles, expiring_handles, han
 from sparkstate.operators.state.context import Cursor
 from sparkstate.serde.typeinfo import TypeInformation
 from sparkstate.state import api, descriptors
-from sparkstate.state.ttl_options import TtlTimeCharacteristic
 
 H = TypeVar("H", bound=handles.StateHandle)
 
@@ -36,10 +35,8 @@ class OperatorRuntimeContext(RuntimeContext):
         parallelism: int,
         max_parallelism: int,
         undoes_records: bool,
-        knows_record_times: bool,
         facts: JobFacts,
     ) -> None:
-        """``knows_record_times``: a handle is used for one record at a time, whose event time the cursor has."""
         self._uid = uid
         self._key_type = key_type
         self._cursor = cursor
@@ -48,7 +45,6 @@ class OperatorRuntimeContext(RuntimeContext):
         self._parallelism = parallelism
         self._max_parallelism = max_parallelism
         self._undoes_records = undoes_records
-        self._knows_record_times = knows_record_times
         self._facts = facts
         self.metrics = user_metrics.UserMetrics(uid)
         self._identities: dict[str, tuple[str, ...]] = {}
@@ -191,11 +187,6 @@ class OperatorRuntimeContext(RuntimeContext):
         config = descriptor.ttl_config
         if config is None or not config.is_enabled():
             return lasting_class(spec, len(self.handles), self._cursor, self._register(spec))
-        if config.time_characteristic is TtlTimeCharacteristic.EventTime and not self._knows_record_times:
-            raise errors.StateError(
-                f"operator {self._uid!r}: state {descriptor.name!r} expires in event time, which a function on "
-                "batches cannot have yet; let it expire in processing time, or use a KeyedProcessFunction"
-            )
         handle = expiring_class(spec, len(self.handles), self._cursor, self._register(spec))
         handle.config = config
         return handle

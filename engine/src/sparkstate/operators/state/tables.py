@@ -19,7 +19,7 @@ from sparkstate.backends.base import (
     TableSpec,
     TimerTable,
 )
-from sparkstate.backends.expiring import ExpiringStore
+from sparkstate.backends.expiring import ExpiringStore, naming
 from sparkstate.backends.value_columns import KeyGroups
 from sparkstate.functions import TimeDomain
 from sparkstate.keygroups import KeySpace
@@ -75,7 +75,8 @@ class OperatorTables:
         """Tell every shard's store the time-to-live of a state that the function declares."""
         for store in self.stores.values():
             if isinstance(store, ExpiringStore):
-                store.adopt(spec, times)
+                with naming(spec):
+                    store.adopt(spec, times)
             elif expiring.ttl_of(spec.value_type) is not None:
                 raise errors.StateError(
                     f"operator {spec.uid!r}: state {spec.name!r} has a time-to-live, which the state backend does not "

@@ -17,6 +17,8 @@ from sparkstate import (
     ValueStateDescriptor,
 )
 
+SCHEMA = "k string, id bigint, total bigint, recent bigint, rows bigint, clocked bigint"
+
 
 class Expiring(KeyedProcessFunction):
     """Yields the sum of a key since it was last quiet for the time-to-live, how many rows of it are recent, and how
@@ -57,5 +59,5 @@ def job(spark: Any, params: dict[str, str]) -> None:
     sparkstate.keyed(rows, "k", event_time="at", delay=0).process(
         Expiring(int(params["ttl"]), "rows_expire" in params),
         uid="expiring",
-        output_schema="k string, id bigint, total bigint, recent bigint, rows bigint, clocked bigint",
+        output_schema=SCHEMA,
     ).sink(sparkstate.FileSink(f"{params['output']}/expiring"))
