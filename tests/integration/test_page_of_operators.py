@@ -130,6 +130,7 @@ def test_the_figures_of_an_operator_are_those_of_the_document(open_page: Open, j
     expect(row.locator("td").last).to_have_text("–")
 
 
+@pytest.mark.parametrize("width", [400, 2000])
 def test_operator_state_stands_beneath_the_state_of_its_operator_and_beside_its_limit(
     open_page: Open, width: int
 ) -> None:
