@@ -55,9 +55,12 @@ def job(spark: Any, params: dict[str, str]) -> None:
     def sink(name: str) -> sparkstate.FileSink:
         return sparkstate.FileSink(f"{params['output']}/{name}")
 
-    first = spark.readStream.schema("k string, v long").json(f"{params['input']}/first")
-    second = spark.readStream.schema("name string, w long").json(f"{params['input']}/second")
-    limits = spark.readStream.schema("name string, w long").json(f"{params['input']}/limits")
+    def source(name: str, schema: str) -> Any:
+        reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
+        return reader.json(f"{params['input']}/{name}")
+
+    first, second = source("first", "k string, v long"), source("second", "name string, w long")
+    limits = source("limits", "name string, w long")
     keyed = sparkstate.keyed(first, "k")
     counted = keyed.connect(sparkstate.keyed(second, "name")).process(
         RowCount(), uid="counted", output_schema="k string, n long", on_error="side-output"
