@@ -130,6 +130,21 @@ def test_the_figures_of_an_operator_are_those_of_the_document(open_page: Open, j
     expect(row.locator("td").last).to_have_text("–")
 
 
+@pytest.mark.parametrize("width", [400, 2000])
+def test_operator_state_stands_beneath_the_state_of_its_operator_and_beside_its_limit(
+    open_page: Open, width: int
+) -> None:
+    page = drawn(open_page(viewport={"width": width, "height": 900}))
+    line = page.locator("[data-operator='alerts'] [data-operator-state='rules']")
+    expect(line).to_have_text("rules: 1,200 entries, 1 MiB in a slot")
+    line.scroll_into_view_if_needed()
+    expect(line).to_be_in_viewport(ratio=1)
+    used = page.locator("[data-slot='1']").get_by_text("operator state 1 MiB of 32 MiB")
+    used.scroll_into_view_if_needed()
+    expect(used).to_be_in_viewport(ratio=1)
+    expect(page.locator("[data-slot='0']")).not_to_contain_text("operator state")
+
+
 def test_the_metrics_of_functions_stand_beside_their_operators(open_page: Open) -> None:
     page = drawn(open_page())
     expect(page.locator("#operators #metric-rows tr")).to_have_count(2)

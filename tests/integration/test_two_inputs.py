@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import functools
+import json
 import os
 import random
 from collections import Counter, defaultdict
@@ -280,3 +281,29 @@ def test_a_savepoint_goes_on_with_other_slots_and_the_other_backend(tmp_path: Pa
     with driving.Driver(tmp_path / "second", copy) as second:
         second.finish()
     check(tmp_path / "out", given.expected(), tmp_path / "copy")
+
+
+@pytest.mark.extra
+def test_rejected_rows_of_each_stream_go_to_a_side_output_of_their_own(tmp_path: Path) -> None:
+    files = {
+        "first": [{"k": "a", "v": 1}, {"k": "a", "v": -1}, {"k": "b", "v": 9}],
+        "second": [{"name": "a", "w": -5}, {"name": "a", "w": 5}],
+        "limits": [{"name": "all", "w": 4}],
+    }
+    for name, rows in files.items():
+        folder = tmp_path / "in" / name
+        folder.mkdir(parents=True)
+        (folder / "0.json").write_text("\n".join(map(json.dumps, rows)))
+    document = driving.manifest(tmp_path, "rejected_rows.py")
+    with driving.Driver(tmp_path, document) as driver:
+        driver.finish()
+
+    def read(name: str, *fields: str) -> list[tuple[Any, ...]]:
+        return sorted(tuple(row[field] for field in fields) for row in totals.read(tmp_path / "out" / name))
+
+    assert read("counted", "k", "n") == [("a", 1), ("a", 2), ("b", 1)]
+    assert read("errors1", "k", "v") == [("a", -1)]
+    assert read("errors2", "name", "w") == [("a", -5)]
+    assert read("below", "k", "v") == [("a", -1), ("a", 1)]
+    assert read("errors", "k", "v") == [("b", 9)]
+    assert "above the limit" in read("errors", "error")[0][0]

@@ -22,10 +22,6 @@ class KeyedCoProcessFunction(KeyedFunction):
     stamps_rows: ClassVar[bool] = False
     """Whether it yields pairs of the event time of a row, for a next operator, and the row. Rows have the time of the
     record that made them otherwise."""
-    undo_refusal: ClassVar[str] = (
-        "the rows of its two inputs have different columns, so one side output cannot take the rejected ones; catch "
-        "the error and yield the row to a side output of its own"
-    )
 
     def open(self, ctx: RuntimeContext) -> None:
         """Called once in every slot, after the state was restored and before the first record."""
@@ -106,7 +102,6 @@ class KeyedBroadcastProcessFunction(KeyedFunction):
     Context: TypeAlias = BroadcastContext
     OnTimerContext: TypeAlias = _ReadOnlyContext
     inputs: ClassVar[str] = "a keyed stream and a broadcast one"
-    undo_refusal: ClassVar[str] = KeyedCoProcessFunction.undo_refusal
 
     def open(self, ctx: RuntimeContext) -> None:
         """Called once in every slot, after the state was restored and before the first record."""
@@ -144,7 +139,6 @@ class BroadcastProcessFunction(KeyedFunction):
     ReadOnlyContext: TypeAlias = UnkeyedReadOnlyContext
     Context: TypeAlias = BroadcastContext
     inputs: ClassVar[str] = "a stream without keys and a broadcast one"
-    undo_refusal: ClassVar[str] = KeyedCoProcessFunction.undo_refusal
 
     def open(self, ctx: RuntimeContext) -> None:
         """Called once in every slot, after the state was restored and before the first record."""

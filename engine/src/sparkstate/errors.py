@@ -10,6 +10,7 @@ The kinds follow what the reader can do about them, not where they were raised::
     ├── UserCodeError          correct the job's own function                    exit code 1
     ├── StateError             a state was used or declared in a way that cannot work
     │   ├── DeclarationError      correct the job's code; no restart can help      exit code 2
+    │   ├── OperatorStateTooLarge give operator state more memory, or keep less    exit code 2
     │   ├── StateMigrationError   the stored state does not fit the job's code   exit code 3
     │   └── SerializationError    a value does not fit its declared type
     ├── RestoreBlocked         say from what to restore, or `startEmpty: true`   exit code 3
@@ -70,6 +71,13 @@ class StateError(SparkstateError):
 
 class DeclarationError(StateError):
     """The job's code declares something that cannot work, before any record: another try would end in the same way."""
+
+    exit_code = 2
+
+
+class OperatorStateTooLarge(StateError):
+    """Operator state would outgrow the memory that the job has for it. The last checkpoint has the state; the message
+    names operator, state, size and limit."""
 
     exit_code = 2
 

@@ -49,6 +49,8 @@ class StateBackendSettings:
     heap_state_bytes: int = built_in.plain("stateMemoryPerSlot")
     """Per slot: what the state itself may take beside managed memory, with ``hashmap`` and ``custom``; enters the sum.
     """
+    operator_state_bytes: int = built_in.plain("operatorStateMemoryPerSlot")
+    """Per slot: what operator state may take on the heap of the slot's Python; enters the sum."""
     write_buffer_ratio: float = built_in.value("stateBackend.writeBufferRatio")
     high_prio_pool_ratio: float = built_in.value("stateBackend.highPrioPoolRatio")
     native_metrics: tuple[str, ...] = ()

@@ -17,6 +17,12 @@ from sparkstate_operator.core import transitions
 Document = Mapping[str, Any]
 PURGE = "purge"
 """The command that deletes all data of a job, and the deletion policy that asks for it."""
+DELETE = "delete"
+"""The command that deletes the data of a savepoint."""
+GIVE_UP = "give-up"
+"""The command that looks for a savepoint by its trigger, and deletes what it finds."""
+LONG = frozenset({PURGE, DELETE, GIVE_UP})
+"""The commands that may take long, and say how far they are when they are asked."""
 
 
 class Write(enum.StrEnum):

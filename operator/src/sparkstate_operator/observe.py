@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import logging
 from collections.abc import Mapping
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sparkstate_operator import answers, custom_resources, errors, job_pods, labels, observed, plan
+from sparkstate_operator import actions, answers, custom_resources, errors, job_pods, labels, observed, plan
 from sparkstate_operator.core import job_life, keys, naming, revisions
 from sparkstate_operator.edges import kube as k
 from sparkstate_operator.edges.driver import Drivers
@@ -102,7 +103,7 @@ class Observer:
             children=tuple(child for kind, child in mine if kind in STANDING) if deep else None,
             sightings=dict(memory.attempts.sightings),
             snapshots=snapshots,
-            commands=_commands(mine),
+            commands=await self._with_progress(_commands(mine)),
             report=await self._report(job, memory.driver.endpoint, heard),
             never_made=memory.attempts.never_made,
             unanswered=memory.attempts.unanswered,
@@ -214,6 +215,24 @@ class Observer:
             _log.warning("the driver of attempt %s gave an invalid answer: %s", endpoint.attempt, error)
             return None
 
+    async def _with_progress(self, commands: tuple[observed.Command, ...]) -> tuple[observed.Command, ...]:
+        """The same, those that run and may take long with their own word on how far they are."""
+        return tuple([await self._asked_for_progress(command) for command in commands])
+
+    async def _asked_for_progress(self, command: observed.Command) -> observed.Command:
+        pod, ended = command.pod, command.succeeded or command.failed
+        if ended or command.does not in actions.LONG or pod is None or not pod.ip or pod.phase != "Running":
+            return command
+        try:
+            found = await self._drivers.command_progress(pod.ip, command.name, command.uid)
+            answers.require(found, {"progress": answers.STATUS["progress"]})
+        except errors.DriverUnavailable:
+            return command
+        except (ValueError, RecursionError) as error:
+            _log.warning("the command %s gave an invalid answer: %s", command.name, error)
+            return command
+        return dataclasses.replace(command, progress=found)
+
     async def listen(self, endpoint: observed.DriverEndpoint) -> HeardReport:
         """Ask the driver alone; no request goes to the API server."""
         return HeardReport(endpoint, await self._ask(endpoint, None))
@@ -255,7 +274,7 @@ class Observer:
                 for kind, listed in zip((k.COMMANDS, k.PODS), bodies, strict=True)
                 for body in listed
             ]
-            commands = _commands(mine)
+            commands = await self._with_progress(_commands(mine))
         terminating = snapshot.deleting_at is not None and await self._terminating(namespace)
         return observed.ObservedSnapshot(snapshot, now, job, pod, report, others, commands, terminating)
 

@@ -42,6 +42,8 @@ class Command:
     """Whether it has a pod, which may have ended."""
     cut_off_s: int | None = None
     """The time limit at which Kubernetes stopped it, if that is how it failed."""
+    progress: Document = field(default_factory=dict)
+    """Its own answer to how far it is, as the field of that name in a JobStatus; empty where it has given none."""
 
 
 @dataclass(frozen=True)

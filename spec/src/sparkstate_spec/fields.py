@@ -123,6 +123,7 @@ TABLE = (
     Field("fixedMemoryPerSlot", "memory", flink=(f"{ROCKSDB}.memory.fixed-per-slot",)),
     Field("managedMemory", "boolean", True, (f"{ROCKSDB}.memory.managed",), unwritten),
     Field("stateMemoryPerSlot", "memory", "256Mi", applies=_on_heap),
+    Field("operatorStateMemoryPerSlot", "memory", "32Mi"),
     Field("localStorage.sizeLimit", "memory"),
     Field(
         "stateBackend.type",

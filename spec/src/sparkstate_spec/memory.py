@@ -16,7 +16,7 @@ from sparkstate_spec.units import MIB
 MIN_JVM_OVERHEAD = 384 * MIB
 JVM_OVERHEAD_PERCENT = 10
 """Spark's own rule for memory outside the heap (``spark.executor.memoryOverhead``)."""
-PYTHON_PER_SLOT = 192 * MIB
+PYTHON_PER_SLOT = 160 * MIB
 """A slot's interpreter with pyarrow loaded and room for the epoch's Arrow batches."""
 PYTHON_OF_DRIVER = 192 * MIB
 """The driver's own interpreter with Spark's client, pyarrow and the control endpoint: 165 MiB when measured idle."""
@@ -80,6 +80,8 @@ class Needs:
     fixed: int | None
     heap_state: int | None
     """Of a slot's state itself, where it lives on the heap."""
+    operator_state: int
+    """Of a slot's operator state, which lies on the heap with every backend."""
     driver: Jvm
     executor: Jvm | None = None
     """None: Spark runs in the driver's process."""
@@ -137,7 +139,11 @@ def _workers(tasks: int) -> Item:
 
 
 def _slots(needs: Needs, slots: int) -> tuple[Item, ...]:
-    items = [_budget(needs, slots), Item("slots: Python", PYTHON_PER_SLOT, slots)]
+    items = [
+        _budget(needs, slots),
+        Item("slots: Python", PYTHON_PER_SLOT, slots),
+        Item("slots: operator state (operatorStateMemoryPerSlot)", needs.operator_state, slots),
+    ]
     if needs.heap_state is not None:
         items.append(Item("slots: state on the heap (stateMemoryPerSlot)", needs.heap_state, slots))
     return tuple(items)

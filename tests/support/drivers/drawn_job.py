@@ -6,11 +6,18 @@ import math
 from collections.abc import Sequence
 
 from sparkstate.control import documents, picture
-from sparkstate.control.picture import GraphEdge, GraphNode, NodeKind, OperatorFigures
+from sparkstate.control.picture import GraphEdge, GraphNode, NodeKind, OperatorFigures, OperatorStateFigures
 from sparkstate_tools.drivers.control_job import NOW_MS, InMemoryJob, checkpoint, slot
 
 MIB = 2**20
 POINTS = 720
+SLOT_MEMORY = documents.SlotMemory(
+    budget=256 * MIB,
+    cache=80 * MIB,
+    write_buffers=30 * MIB,
+    operator_state=MIB,
+    operator_state_limit=32 * MIB,
+)
 
 
 def node(kind: NodeKind, name: str, detail: str = "", figures: OperatorFigures | None = None) -> GraphNode:
@@ -61,6 +68,11 @@ ALERTS = node(
         state_rows=512,
         state_bytes=6 * MIB,
         timers=0,
+        operator_states=(
+            OperatorStateFigures(
+                name="rules", kind="broadcast", elements=1_200, size_bytes=2 * MIB, largest_bytes=MIB
+            ),
+        ),
     ),
 )
 
@@ -124,7 +136,7 @@ def job(extra: Sequence[documents.UserMetric] = ()) -> InMemoryJob:
         watermark_ms=1_388_500_000_000,
         lag_ms=4_300,
         state_bytes=56 * MIB,
-        slots=(slot(0), slot(1)),
+        slots=(slot(0), slot(1, memory=SLOT_MEMORY)),
         checkpoints_completed=40,
         last_checkpoint=checkpoint(40),
         progress=(

@@ -10,11 +10,11 @@ from typing import Any
 
 from support.scene.decisions import NOW, job, pod, revision, running_status
 
-from sparkstate_operator import labels, observed
+from sparkstate_operator import actions, labels, observed
 from sparkstate_operator.config import Config
 from sparkstate_operator.core import naming
 from sparkstate_operator.core.transitions import Step
-from sparkstate_operator.decide import snapshot, snapshot_deletion, snapshot_registering
+from sparkstate_operator.decide import snapshot, snapshot_registering
 
 Pick = Callable[[Sequence[Any]], Any]
 """Chooses one of several."""
@@ -27,7 +27,7 @@ SAVED: tuple[dict[str, Any] | None, ...] = (
     {"status": "COMPLETED", "location": URI, "epoch": 7},
     {"status": "FAILED", "failure": "disk full"},
 )
-VERBS = (snapshot_registering.VERIFY, snapshot_deletion.DELETE, snapshot_deletion.GIVE_UP)
+VERBS = (snapshot_registering.VERIFY, actions.DELETE, actions.GIVE_UP)
 RESULTS: tuple[dict[str, Any], ...] = (
     {"ok": True},
     {"ok": False, "reason": "StorageUnavailable", "message": "away"},

@@ -46,10 +46,18 @@ class Buffer(slots.Sum, CheckpointedFunction):
 
 
 def slot_with(
-    folder: Path, function: Any, share: tuple[int, int] = (0, 1), incarnation: int = 1, **plan: Any
+    folder: Path,
+    function: Any,
+    share: tuple[int, int] = (0, 1),
+    incarnation: int = 1,
+    room: int | None = None,
+    **plan: Any,
 ) -> slots.Slot:
-    """A slot that is not restored yet, whose operator has this function. ``share``: its number, how many there are."""
+    """A slot that is not restored yet, whose operator has this function. ``share``: its number, how many there are;
+    ``room``: bytes for operator state."""
     made = slots.plan(folder, *share, incarnation=incarnation, **plan)
+    if room is not None:
+        made = dataclasses.replace(made, backend=dataclasses.replace(made.backend, operator_state_bytes=room))
     operator = dataclasses.replace(made.operators[0], function=function)
     made = dataclasses.replace(made, operators=(operator,))
     return slots.Slot(folder / f"slots-{incarnation}-{share[0]}", made)

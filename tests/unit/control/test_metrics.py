@@ -6,6 +6,10 @@ from prometheus_client import parser
 from sparkstate.control import documents, metrics, port, server
 from sparkstate_tools.drivers import control_job
 
+RULES = documents.OperatorStateSize(
+    operator="judged", state="rules", kind="broadcast", elements=12, size_bytes=4200
+)
+
 
 class FixedClock:
     def now_ms(self) -> int:
@@ -65,6 +69,17 @@ def test_a_scrape_reads_the_job_as_it_is_now() -> None:
     assert got["sparkstate_slot_state_bytes[1]"] == job.current.slots[1].state_bytes
 
 
+def test_each_operator_state_of_a_slot_is_a_sample_beside_its_bound() -> None:
+    job = control_job.InMemoryJob()
+    memory = documents.SlotMemory(operator_state=4200, operator_state_limit=1 << 25)
+    job.update(slots=(control_job.slot(0, operator_states=(RULES,), memory=memory),))
+    got = values(metrics.JobMetrics(job, FixedClock()).render().decode())
+    assert got["sparkstate_slot_operator_state_bytes[broadcast][judged][0][rules]"] == 4200
+    assert got["sparkstate_slot_operator_state_elements[broadcast][judged][0][rules]"] == 12
+    assert got["sparkstate_slot_memory_bytes[operator_state][0]"] == 4200
+    assert got["sparkstate_slot_memory_bytes[operator_state_limit][0]"] == 1 << 25
+
+
 def test_the_end_of_a_bounded_input_is_no_timestamp() -> None:
     job = control_job.InMemoryJob()
     job.update(watermark_ms=documents.END_OF_INPUT_WATERMARK)
@@ -113,7 +128,7 @@ def test_every_metric_has_help_a_base_unit_and_our_prefix() -> None:
         for kind in ("counter", "gauge", "meter", "distribution")
     ]
     job.update(
-        slots=(control_job.slot(0),),
+        slots=(control_job.slot(0, operator_states=(RULES,)),),
         last_checkpoint=control_job.checkpoint(1),
         epoch=1,
         storage_away=(documents.StorageAway(url="s3://b", doing="checkpoints", since_ms=1),),

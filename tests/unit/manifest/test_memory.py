@@ -16,6 +16,8 @@ from sparkstate_spec.memory import (
 
 MIB = settings.MIB
 ROCKSDB = settings.StateBackendSettings(type="rocksdb", managed_memory_bytes=128 * MIB)
+OPERATOR_STATE = 32 * MIB
+"""The built-in value of ``operatorStateMemoryPerSlot``."""
 JOB = settings.JobSettings(name="flights", entry=settings.EntryPoint(), slots=3, backend=ROCKSDB)
 
 
@@ -46,17 +48,23 @@ def test_one_container_holds_the_jvm_and_all_slots() -> None:
         ("Spark: Python workers", 3 * PYTHON_PER_WORKER),
         ("slots: managed memory", 3 * 128 * MIB),
         ("slots: Python", 3 * PYTHON_PER_SLOT),
+        ("slots: operator state (operatorStateMemoryPerSlot)", 3 * OPERATOR_STATE),
     ]
     assert memory_sum(JOB).total == (1024 + 384 + 384) * MIB + PYTHON_OF_DRIVER + 3 * (
-        PYTHON_PER_WORKER + PYTHON_PER_SLOT
+        PYTHON_PER_WORKER + PYTHON_PER_SLOT + OPERATOR_STATE
     )
 
 
 def test_on_the_heap_the_state_itself_counts() -> None:
     backend = settings.StateBackendSettings(heap_state_bytes=500 * MIB)
     on_heap = memory_sum(replace(JOB, backend=backend))
-    python = PYTHON_OF_DRIVER + 3 * (PYTHON_PER_WORKER + PYTHON_PER_SLOT)
+    python = PYTHON_OF_DRIVER + 3 * (PYTHON_PER_WORKER + PYTHON_PER_SLOT + OPERATOR_STATE)
     assert on_heap.total == (1024 + 384 + 3 * (256 + 500)) * MIB + python
+
+
+def test_more_memory_for_operator_state_makes_the_container_larger_by_as_much_for_each_slot() -> None:
+    more = replace(ROCKSDB, operator_state_bytes=100 * MIB)
+    assert memory_sum(replace(JOB, backend=more)).total - memory_sum(JOB).total == 3 * (100 - 32) * MIB
 
 
 def test_fixed_memory_stands_for_managed_memory_and_unmanaged_is_an_estimate() -> None:
@@ -78,7 +86,8 @@ def test_a_cluster_has_a_driver_and_executors_for_all_slots() -> None:
     driver, executor = memory_sum(cluster).parts
     assert driver.total == (1024 + 384) * MIB + PYTHON_OF_DRIVER
     assert executor.count == 3
-    assert executor.total == (2048 + 384 + 2 * 128) * MIB + 4 * PYTHON_PER_WORKER + 2 * PYTHON_PER_SLOT
+    slots = 2 * (128 * MIB + PYTHON_PER_SLOT + OPERATOR_STATE)
+    assert executor.total == (2048 + 384) * MIB + 4 * PYTHON_PER_WORKER + slots
     assert memory_sum(cluster).total == driver.total + 3 * executor.total
 
 

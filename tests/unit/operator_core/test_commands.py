@@ -114,6 +114,8 @@ def test_a_command_has_the_driver_s_credentials_and_nothing_else_of_its_containe
         "HOME",
         "SPARKSTATE_CLUSTER",
         "SPARKSTATE_JOB_UID",
+        "SPARKSTATE_PROGRESS_PORT",
+        "SPARKSTATE_COMMAND",
         "AWS_CA_BUNDLE",
         "KEY",
     ]

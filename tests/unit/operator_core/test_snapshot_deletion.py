@@ -331,3 +331,30 @@ def test_retention_goes_on_for_a_week(how: dict[str, Any], since: timedelta, ove
 
 def test_a_periodic_one_whose_job_is_gone_has_the_common_deadline() -> None:
     assert goes(look(taken(since=timedelta(hours=1), periodic=True), there=False))
+
+
+def deleting(work: dict[str, Any] | None, before: str | None = None) -> str | None:
+    """The message of a snapshot whose data is being deleted by a command that says so much of itself."""
+    one = begun(deleted({"phase": "Completed", "uri": URI, **ASKED}))
+    if before is not None:
+        one = dataclasses.replace(one, status={**one.status, "message": before})
+    name = naming.command_job("one", "s-1", "delete")
+    runs = observed.Command(
+        name, "t", "1", "delete", False, False, progress={"progress": [work]} if work else {}
+    )
+    return look(one, commands=(runs,)).status.get("message")
+
+
+def test_the_deletion_of_data_tells_how_far_it_is_in_steps_of_ten_percent() -> None:
+    work = {
+        "kind": "deletion",
+        "name": "",
+        "done_bytes": 130 << 20,
+        "total_bytes": 1200 << 20,
+        "left_ms": 26_600,
+    }
+    first = deleting(work)
+    assert first == "deletion 10 %: 130Mi of 1200Mi, 27s left"
+    assert deleting({**work, "done_bytes": 239 << 20}, first) == first
+    assert deleting({**work, "done_bytes": 600 << 20}, first) == "deletion 50 %: 600Mi of 1200Mi, 27s left"
+    assert deleting(None, "the data could not be deleted (x)") == "the data could not be deleted (x)"

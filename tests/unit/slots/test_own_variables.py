@@ -169,3 +169,68 @@ def test_the_committed_operator_state_of_a_slot_can_be_read_from_outside(make: M
     assert len(read("rows")[1]) == 2
     with pytest.raises(errors.SpecInvalid, match="no operator state 'total'"):
         read("total")
+
+
+class Hoarder(checkpointed.Buffer):
+    """Keeps a kilobyte for each row."""
+
+    def snapshot_state(self, ctx: Any) -> None:
+        self.rows.update([(key * 1024, value) for key, value in self.seen])
+
+
+def with_room(make: Make, size_bytes: int, function: Any = None, **options: Any) -> slots.Slot:
+    """A slot that has so much memory for operator state."""
+    made = make(function, room=size_bytes, **options)
+    made.restore()
+    return made
+
+
+def test_a_slot_tells_the_operator_states_that_it_has_and_their_bound(make: Make) -> None:
+    slot = with_room(make, 1 << 20)
+    slot.epoch(0, slots.rows(("a", 1), ("!limit", 5)))
+    slot.snapshot(1, 0)
+    told = slot.client.call(protocol.Status(), protocol.SlotStatus)
+    assert [(one.operator, one.state, one.mode, one.elements) for one in told.operator_states] == [
+        ("sum", "rows", "split", 2),
+        ("sum", "owners", "union", 1),
+        ("sum", "rules", "broadcast", 1),
+    ]
+    assert told.memory["operator_state"] == sum(one.size_bytes for one in told.operator_states) > 200
+    assert told.memory["operator_state_limit"] == 1 << 20
+
+
+def test_an_epoch_that_would_outgrow_the_memory_of_operator_state_fails_and_the_checkpoint_stays(
+    make: Make, tmp_path: Path
+) -> None:
+    slot = with_room(make, 100_000)
+    slot.epoch(0, slots.rows(("!first", 1)))
+    state = slot.snapshot(1, 0)
+    slot.feed(1, 1, slots.rows(*[(f"!{number}", 1) for number in range(1_000)]))
+    with pytest.raises(errors.OperatorStateTooLarge, match=r"operator 'sum': operator state 'rules'.*Raise"):
+        slot.finish(1, 1)
+    again = make(incarnation=2, room=1 << 20)  # as the message asks
+    checkpointed.restore(again, [state], tmp_path, 1)
+    again.epoch(0, slots.rows(*[(f"!{number}", 1) for number in range(1_000)]))
+    assert len(checkpointed.function_of(again).seen) == 1_001
+
+
+def test_a_snapshot_that_would_outgrow_the_memory_of_operator_state_fails_with_its_name(make: Make) -> None:
+    slot = with_room(make, 100_000, Hoarder())
+    slot.epoch(0, slots.rows(*[("a", 1) for _ in range(200)]))
+    request = protocol.Snapshot(incarnation=1, checkpoint_id=1, epoch=0)
+    slot.client.call(request, protocol.Ok)
+    state = slot.client.call(protocol.SnapshotPoll(checkpoint_id=1, wait_s=10), protocol.SnapshotState)
+    assert state.done
+    assert state.failure_reason == "OperatorStateTooLarge"
+    assert "operator state 'rows'" in state.failure
+
+
+def test_state_that_does_not_fit_into_fewer_slots_stops_the_restore_and_is_not_lost(
+    make: Make, tmp_path: Path
+) -> None:
+    slot = with_room(make, 1 << 20, Hoarder())
+    slot.epoch(0, slots.rows(*[("a", 1) for _ in range(200)]))
+    state = slot.snapshot(1, 0)
+    small = make(Hoarder(), incarnation=2, room=100_000)
+    with pytest.raises(errors.OperatorStateTooLarge, match="'rows'"):
+        checkpointed.restore(small, [state], tmp_path, 1)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pyspark.sql import types as T
 
 from sparkstate import (
     KeyedBatchFunction,
+    KeyedCoProcessFunction,
     KeyedProcessFunction,
     OutputTag,
     ProcessJoinFunction,
@@ -18,7 +21,7 @@ from sparkstate import (
 from sparkstate.functions import KeyedFunction
 from sparkstate.keyed_functions.interval_join import IntervalJoin, JoinSide
 from sparkstate.operators import kinds
-from sparkstate.spark import graph, stream
+from sparkstate.spark import connected, graph, planning, plans, stream
 from sparkstate.state_backend import EmbeddedRocksDBStateBackend, HashMapStateBackend
 from sparkstate.windows import (
     ProcessWindowFunction,
@@ -84,6 +87,43 @@ def test_built_in_side_outputs_with_one_tag_are_refused() -> None:
         errors.SpecInvalid, match="for rejected rows and for late rows both have the tag 'errors'"
     ):
         graph.Graph().add(operator)
+
+
+def struct(**fields: T.DataType) -> Any:
+    """A DataFrame, as far as its columns."""
+    return SimpleNamespace(schema=T.StructType([T.StructField(name, kind) for name, kind in fields.items()]))
+
+
+def test_rejected_rows_have_the_columns_of_their_input_and_the_error() -> None:
+    declared = graph.Graph()
+    first = declared.add_sources([source(struct(k=T.StringType(), v=T.LongType()))])
+    second = declared.add_sources([source(struct(name=T.StringType(), w=T.DoubleType()))])
+    operator = graph.Operator(
+        uid="op",
+        function=KeyedCoProcessFunction(),
+        keys=("k",),
+        upstream=None,
+        event_time=None,
+        output_schema="k string",
+        source=first,
+        second=graph.Input(keys=("name",), upstream=None, event_time=None, source=second),
+        on_error="side-output",
+        error_tag=OutputTag("errors1"),
+        second_error_tag=OutputTag("bad"),
+        second_late_tag=OutputTag("late"),
+    )
+    declared.operators["op"] = operator
+    names = {tag: plans.output_type(declared, "op", tag).names for tag in ("errors1", "bad", "late")}
+    assert names == {"errors1": ["k", "v", "error"], "bad": ["name", "w", "error"], "late": ["name", "w"]}
+    assert planning._second(declared, operator)["second_error_tag"] == "bad"
+    assert ["rejected rows of the second input" in told for told in declared.unread()] == [False, True, False]
+
+
+def test_another_word_for_what_follows_an_error_is_refused_for_two_inputs_too() -> None:
+    stream_of = graph.Input(keys=("k",), upstream=None, event_time=None)
+    two = connected.ConnectedStreams(graph.Graph(), stream_of, stream_of, stream.ProcessedStream)
+    with pytest.raises(errors.SpecInvalid, match="of 'op': use 'fail' or 'side-output'"):
+        two.process(KeyedCoProcessFunction(), uid="op", output_schema="k long", on_error="skip")  # type: ignore[arg-type]
 
 
 def keyed_stream() -> stream.KeyedStream:

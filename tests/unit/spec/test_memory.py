@@ -10,7 +10,14 @@ from sparkstate_spec import memory
 from sparkstate_spec.memory import Jvm, Needs
 from sparkstate_spec.units import MIB
 
-LOCAL = Needs(slots=3, managed=128 * MIB, fixed=None, heap_state=None, driver=Jvm(cores=2, heap=1024 * MIB))
+LOCAL = Needs(
+    slots=3,
+    managed=128 * MIB,
+    fixed=None,
+    heap_state=None,
+    operator_state=32 * MIB,
+    driver=Jvm(cores=2, heap=1024 * MIB),
+)
 CLUSTER = replace(LOCAL, slots=5, slots_per_executor=2, executor=Jvm(cores=4, heap=2048 * MIB))
 
 
@@ -27,7 +34,8 @@ def test_without_a_cluster_one_container_holds_the_jvm_and_all_slots() -> None:
         "driver: Python": (1, 192),
         "Spark: Python workers": (3, 128),
         "slots: managed memory": (3, 128),
-        "slots: Python": (3, 192),
+        "slots: Python": (3, 160),
+        "slots: operator state (operatorStateMemoryPerSlot)": (3, 32),
     }
     assert part.total == (1024 + 384 + 192 + 3 * (128 + 128 + 192)) * MIB
 
@@ -43,7 +51,7 @@ def test_a_cluster_has_a_driver_without_slots_and_executors_for_all_of_them() ->
 def test_an_executor_has_no_more_slots_than_the_job() -> None:
     _, executor = memory.parts(replace(CLUSTER, slots=1))
     assert executor.count == 1
-    assert lines(executor)["slots: Python"] == (1, 192)
+    assert lines(executor)["slots: Python"] == (1, 160)
 
 
 def test_a_worker_of_sparks_for_each_task_at_once() -> None:

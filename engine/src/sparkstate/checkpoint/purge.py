@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from sparkstate import errors
 from sparkstate.checkpoint import savepoint
+from sparkstate.checkpoint.removal import Removal, batches
 from sparkstate.checkpoint.savepoint import OpenStore, Savepoints
 from sparkstate.clock import Clock
 from sparkstate.log import lineage, records
@@ -24,8 +25,6 @@ from sparkstate.storage import layout, mounts, naming
 from sparkstate.storage.objectstore import ObjectInfo, ObjectStore
 from sparkstate.storage.prefixed import PrefixedStore
 
-_BATCH = 500
-"""Names in one tombstone: a record stays small."""
 _SAVEPOINT_FOLDER = re.compile(r"savepoint-[0-9a-f]{6}-[0-9A-Za-z._-]+")
 
 
@@ -50,9 +49,10 @@ def purge(
     """Delete every checkpoint and savepoint of a job; no effect if there is none.
 
     Only call it when no driver of the job is meant to run: one that does is fenced. ``progress`` is told the bytes that
-    are deleted, and those that were found so far to be deleted, without savepoints.
+    are deleted, and those that were found so far to be deleted.
     """
     known = lineage.all_of(root, job)
+    removal = Removal(progress)
     files = size = 0
     touched, savepoints = list[str](), list[str]()
     for one in known:
@@ -64,12 +64,10 @@ def purge(
         if not (in_use or kept or state.doomed_savepoints or any(_data(one))):
             continue
         claimed = log.claim(_above(log), who)
-        _drop_savepoints(one, claimed, opened)
+        _drop_savepoints(one, claimed, opened, removal)
         savepoints += kept
-        before = size
-        for info, found_bytes in _delete_data(one, claimed):
+        for info in _delete_data(one, claimed, removal):
             files, size = files + 1, size + info.size
-            progress(size, before + found_bytes)
         savepoint.abort_uploads(one.store)
         touched.append(one.id)
     if known and known[-1].id in touched:
@@ -86,33 +84,34 @@ def _data(one: Lineage) -> Iterator[ObjectInfo]:
     return (info for info in one.store.list("") if not info.key.startswith(f"{LOG_FOLDER}/"))
 
 
-def _drop_savepoints(one: Lineage, log: ClaimedLog, opened: OpenStore) -> None:
-    kept = Savepoints(one, log, opened)
+def _drop_savepoints(one: Lineage, log: ClaimedLog, opened: OpenStore, removal: Removal) -> None:
+    kept = Savepoints(one, log, opened, removal=removal)
     for url in [*(s.url for s in log.state.savepoints), *log.state.doomed_savepoints]:
         kept.delete(url, force=True)
     for started in log.state.started_savepoints:
         kept.abandon(started.url)
 
 
-def _delete_data(one: Lineage, log: ClaimedLog) -> Iterator[tuple[ObjectInfo, int]]:
-    """Tombstones first, then files, each with the bytes of all that were found so far. Asked again after each round: a
-    driver may have been in the middle of an upload."""
-    found_bytes = 0
+def _delete_data(one: Lineage, log: ClaimedLog, removal: Removal) -> Iterator[ObjectInfo]:
+    """Tombstones first, then files. Asked again after each round: a driver may have been in the middle of an upload."""
     while found := list(_data(one)):
-        found_bytes += sum(info.size for info in found)
+        removal.find(found)
         ids = tuple(committed.checkpoint_id for committed in log.state.checkpoints)
-        for begin in range(0, len(found), _BATCH):
-            batch = found[begin : begin + _BATCH]
+        for number, batch in enumerate(batches(found)):  # a record stays small
             paths = tuple(info.key for info in batch)
-            log.append(records.Tombstone(paths=paths, checkpoints=ids if begin == 0 else (), reason="purged"))
+            log.append(records.Tombstone(paths=paths, checkpoints=() if number else ids, reason="purged"))
             one.store.delete(paths)
-            yield from ((info, found_bytes) for info in batch)
+            for info in batch:
+                removal.note(info)
+                yield info
 
 
 # -- one savepoint, wherever it lies ---------------------------------------------------------------------------------
 
 
-def delete_savepoint(url: str, opened: OpenStore, clock: Clock, *, force: bool = False) -> bool:
+def delete_savepoint(
+    url: str, opened: OpenStore, clock: Clock, *, force: bool = False, removal: Removal | None = None
+) -> bool:
     """Delete the savepoint in that folder; whether anything was there.
 
     If its lineage lies beside it (``<root>/savepoints/…`` and ``<root>/<lineage>/``) and knows it, the tombstone comes
@@ -128,18 +127,21 @@ def delete_savepoint(url: str, opened: OpenStore, clock: Clock, *, force: bool =
         )
     try:
         folder = PrefixedStore(opened(parent), name)
-        keys = [info.key for info in folder.list("")]
+        infos = list(folder.list(""))
     except errors.NotFound:
         if not _beside_lineages(parent):
             mounts.require_reachable(parent)
         return False
-    kept = _keeper_of(wanted, parent, opened, clock) if layout.METADATA in keys else None
+    removal = removal or Removal()
+    metadata = [info for info in infos if info.key == layout.METADATA]
+    kept = _keeper_of(wanted, parent, opened, clock, removal) if metadata else None
     if kept is not None:
         kept.delete(wanted, force=force)
     else:
-        folder.delete([layout.METADATA] if layout.METADATA in keys else [])
-        folder.delete([key for key in keys if key != layout.METADATA])
-    return bool(keys)
+        removal.find(infos)
+        removal.delete(folder, metadata)
+        removal.delete(folder, [info for info in infos if info.key != layout.METADATA])
+    return bool(infos)
 
 
 def _beside_lineages(parent: str) -> bool:
@@ -148,7 +150,9 @@ def _beside_lineages(parent: str) -> bool:
     return name == layout.SAVEPOINTS and (naming.local_path(root) / lineage.FOLDER).is_dir()
 
 
-def _keeper_of(wanted: str, parent: str, opened: OpenStore, clock: Clock) -> Savepoints | None:
+def _keeper_of(
+    wanted: str, parent: str, opened: OpenStore, clock: Clock, removal: Removal
+) -> Savepoints | None:
     """The lineage whose log names this savepoint, if it lies where a savepoint's default place tells."""
     try:
         metadata = savepoint.open_snapshot(wanted, opened).metadata
@@ -162,12 +166,19 @@ def _keeper_of(wanted: str, parent: str, opened: OpenStore, clock: Clock) -> Sav
         log = LineageLog(one.store, clock)
         state = log.refresh()
         if wanted in {*(s.url for s in state.savepoints), *state.doomed_savepoints}:
-            return Savepoints(one, log, opened)
+            return Savepoints(one, log, opened, removal=removal)
     return None
 
 
 def delete_triggered(
-    root: ObjectStore, job: JobName, trigger_id: str, opened: OpenStore, clock: Clock, *, force: bool = False
+    root: ObjectStore,
+    job: JobName,
+    trigger_id: str,
+    opened: OpenStore,
+    clock: Clock,
+    *,
+    force: bool = False,
+    removal: Removal | None = None,
 ) -> list[str]:
     """Delete the savepoint that a trigger id made, wherever it lies, by what the job's logs say; the folders' URLs.
 
@@ -178,7 +189,7 @@ def delete_triggered(
     for one in lineage.all_of(root, job):
         log = LineageLog(one.store, clock)
         state = log.refresh()
-        kept = Savepoints(one, log, opened)
+        kept = Savepoints(one, log, opened, removal=removal)
         for committed in state.savepoints:
             if committed.trigger_id == trigger_id:
                 kept.delete(committed.url, force=force)

@@ -17,6 +17,7 @@ from functools import partial
 from sparkstate import errors
 from sparkstate.checkpoint import metadata as codec
 from sparkstate.checkpoint.metadata import CheckpointMetadata
+from sparkstate.checkpoint.removal import Removal
 from sparkstate.log import records
 from sparkstate.log.lineage import Lineage
 from sparkstate.log.log import ClaimedLog, LineageLog
@@ -71,11 +72,13 @@ class Savepoints:
         log: LineageLog | ClaimedLog,
         opened: OpenStore,
         ids: Callable[[], str] = naming.random_id,
+        removal: Removal | None = None,
     ) -> None:
         self._lineage = lineage
         self._log = log
         self._open = opened
         self._ids = ids
+        self._removal = removal or Removal()
 
     def find(self, trigger_id: str) -> LoggedSavepoint:
         """The word of the log about ``trigger_id`` now."""
@@ -218,11 +221,12 @@ class Savepoints:
         for url in urls:
             try:
                 folder = self.folder(url)
-                keys = [info.key for info in folder.list("")]
-                if not keys and naming.is_local(folder.url):
+                infos = list(folder.list(""))
+                if not infos and naming.is_local(folder.url):
                     # On a disk a folder goes with the last name that is deleted in it.
-                    keys = [layout.METADATA]
-                folder.delete(keys)
+                    folder.delete([layout.METADATA])
+                self._removal.find(infos)
+                self._removal.delete(folder, infos)
                 abort_uploads(folder)
             except errors.NotFound:
                 pass  # the parent folder is gone, and so is all in it

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,8 @@ from sparkstate import clock as clocks
 from sparkstate import errors
 from sparkstate.checkpoint import purge
 from sparkstate.checkpoint import savepoint as checkpoint_savepoint
-from sparkstate.cli import machine, manifests, stored_jobs, targets
+from sparkstate.checkpoint.removal import Removal
+from sparkstate.cli import command_progress, machine, manifests, stored_jobs, targets
 from sparkstate.log import lineage
 from sparkstate.log.log import LineageLog
 from sparkstate.runner import progress
@@ -67,9 +67,13 @@ def delete_savepoints(
     place = targets.stored(target, overrides, stored_jobs.s3_settings(**s3), job)
 
     def deleted() -> dict[str, Any]:
-        if trigger_id is not None:
-            return _delete_triggered(place, trigger_id, force=force)
-        there = {url: _delete(place, url, force=force, of_a_job=given is not None) for url in urls}
+        with command_progress.shown("deletion", clocks.SystemClock()) as tell:
+            removal = Removal(tell)
+            if trigger_id is not None:
+                return _delete_triggered(place, trigger_id, removal, force=force)
+            there = {
+                url: _delete(place, url, removal, force=force, of_a_job=given is not None) for url in urls
+            }
         return {"deleted": [url for url in urls if there[url]], "absent": [u for u in urls if not there[u]]}
 
     if as_json:
@@ -82,13 +86,14 @@ def delete_savepoints(
         click.echo(f"nothing is at {what}" if trigger_id is None else f"the trigger {what} has made nothing")
 
 
-def _delete_triggered(place: Place, trigger_id: str, *, force: bool) -> dict[str, Any]:
+def _delete_triggered(place: Place, trigger_id: str, removal: Removal, *, force: bool) -> dict[str, Any]:
     try:
         root, name = stored_jobs.one_job(place)
     except errors.NotFound:
         mounts.require_reachable(place.url)  # as for a purge
         return {"deleted": [], "absent": [trigger_id]}
-    gone = purge.delete_triggered(root, name, trigger_id, place.open, clocks.SystemClock(), force=force)
+    clock = clocks.SystemClock()
+    gone = purge.delete_triggered(root, name, trigger_id, place.open, clock, force=force, removal=removal)
     return {"deleted": gone, "absent": [] if gone else [trigger_id]}
 
 
@@ -103,15 +108,17 @@ def _what_to_delete(
     return (None, arguments) if len(arguments) == 1 else (arguments[0], arguments[1:])
 
 
-def _delete(place: Place, url: str, *, force: bool, of_a_job: bool) -> bool:
+def _delete(place: Place, url: str, removal: Removal, *, force: bool, of_a_job: bool) -> bool:
     if not of_a_job:
-        return purge.delete_savepoint(url, place.open, clocks.SystemClock(), force=force)
+        clock = clocks.SystemClock()
+        return purge.delete_savepoint(url, place.open, clock, force=force, removal=removal)
     root, name = stored_jobs.one_job(place)
     found = lineage.find(root, name)
     if found is None:
         raise errors.NotFound(f"{place.url} holds no lineage of the job {name}")
     log = LineageLog(found.store, clocks.SystemClock())
-    checkpoint_savepoint.Savepoints(found, log, place.open).delete(url, force=force)
+    kept = checkpoint_savepoint.Savepoints(found, log, place.open, removal=removal)
+    kept.delete(url, force=force)
     return True
 
 
@@ -155,11 +162,8 @@ def purge_job(
         if not (yes or as_json):
             click.confirm(f"Delete all checkpoints and savepoints of {name} in {place.url}?", abort=True)
         clock = clocks.SystemClock()
-        shown = progress.TransferLine(sys.stderr, clock, "purge")
-        try:
-            return asdict(purge.purge(root, name, place.open, clock, "sparkstate purge", shown.tell))
-        finally:
-            shown.clear()
+        with command_progress.shown("purge", clock) as tell:
+            return asdict(purge.purge(root, name, place.open, clock, "sparkstate purge", tell))
 
     if as_json:
         machine.answer(purged, termination_log)

@@ -76,6 +76,15 @@ def _show_status(job: documents.JobStatus) -> None:
         output.table(
             ("SLOT", "PID", "SHARDS", "STATE", "ROWS", "RESIDENT"), [_slot(slot) for slot in job.slots]
         )
+    if found := [(slot.index, one) for slot in job.slots for one in slot.operator_states]:
+        click.echo()
+        output.table(
+            ("SLOT", "OPERATOR", "OPERATOR STATE", "KIND", "ELEMENTS", "MEMORY"),
+            [
+                (slot, one.operator, one.state, one.kind, one.elements, progress.size(one.size_bytes))
+                for slot, one in found
+            ],
+        )
     if job.user_metrics:
         click.echo()
         output.table(

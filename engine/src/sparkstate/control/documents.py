@@ -87,6 +87,24 @@ class SlotMemory(Document):
         default=0,
         description="State that running epochs have read and changed; beyond its share it goes to disk.",
     )
+    operator_state: int = Field(
+        default=0,
+        description="Operator state of all operators, in the heap of the slot's Python; an estimate.",
+    )
+    operator_state_limit: int | None = Field(
+        default=None,
+        description="`operatorStateMemoryPerSlot` in bytes. A job that needs more ends with `OperatorStateTooLarge`.",
+    )
+
+
+class OperatorStateSize(Document):
+    """A list or a broadcast map of operator state, as of the last commit."""
+
+    operator: str
+    state: str
+    kind: str = Field(description="split, union or broadcast.")
+    elements: int = Field(description="Elements of a list, entries of a map.")
+    size_bytes: int = Field(description="Memory that it takes, an estimate.")
 
 
 class SlotStatus(Document):
@@ -103,6 +121,9 @@ class SlotStatus(Document):
         description="Output of file sinks on the slot's disk, which the next checkpoints publish.",
     )
     memory: SlotMemory = SlotMemory()
+    operator_states: tuple[OperatorStateSize, ...] = Field(
+        default=(), description="Operator state in the slot, which is in its memory and not in `state_bytes`."
+    )
     rss_bytes: int | None = Field(
         default=None, description="Resident memory of the process, as the system counts it."
     )

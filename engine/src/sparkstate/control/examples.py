@@ -38,7 +38,18 @@ JOB_STATUS: Final = documents.JobStatus(
             shards=(0, 1, 2, 3),
             state_bytes=52_500_000,
             rows=81_300,
-            memory=documents.SlotMemory(budget=268_435_456, cache=91_000_000, write_buffers=33_000_000),
+            memory=documents.SlotMemory(
+                budget=268_435_456,
+                cache=91_000_000,
+                write_buffers=33_000_000,
+                operator_state=4_200,
+                operator_state_limit=33_554_432,
+            ),
+            operator_states=(
+                documents.OperatorStateSize(
+                    operator="judged", state="rules", kind="broadcast", elements=12, size_bytes=4_200
+                ),
+            ),
             rss_bytes=310_000_000,
         ),
     ),

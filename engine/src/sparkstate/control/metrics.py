@@ -40,7 +40,11 @@ GAUGES: Final[dict[str, str]] = {
     "sparkstate_slot_up": "1 while the slot's process is alive.",
     "sparkstate_slot_state_bytes": "Bytes of committed state in the slot.",
     "sparkstate_slot_state_rows": "Rows of committed state in the slot.",
-    "sparkstate_slot_memory_bytes": "Memory of the state backend: budget, cache, write_buffers, tables, overlays.",
+    "sparkstate_slot_memory_bytes": "Memory of the state backend: budget, cache, write_buffers, tables, overlays; "
+    "and of operator state: operator_state, operator_state_limit.",
+    "sparkstate_slot_operator_state_bytes": "Memory of a list or a broadcast map of operator state in the slot; an "
+    "estimate.",
+    "sparkstate_slot_operator_state_elements": "Elements of that list, or entries of that map.",
     "sparkstate_slot_resident_memory_bytes": "Resident memory of the slot's process.",
     "sparkstate_slot_held_output_bytes": "Output of file sinks on the slot's disk, which the next checkpoints publish.",
     "sparkstate_storage_away_seconds": "The time for which a storage that the job needs has not answered.",
@@ -70,6 +74,8 @@ LABELS: Final[dict[str, tuple[str, ...]]] = {
     "sparkstate_slot_state_bytes": ("slot",),
     "sparkstate_slot_state_rows": ("slot",),
     "sparkstate_slot_memory_bytes": ("slot", "part"),
+    "sparkstate_slot_operator_state_bytes": ("slot", "operator", "state", "kind"),
+    "sparkstate_slot_operator_state_elements": ("slot", "operator", "state", "kind"),
     "sparkstate_slot_resident_memory_bytes": ("slot",),
     "sparkstate_slot_held_output_bytes": ("slot",),
     "sparkstate_storage_away_seconds": ("url",),
@@ -221,6 +227,10 @@ def _read_slot(slot: documents.SlotStatus) -> Iterator[Reading]:
     for part, size in slot.memory.model_dump().items():
         if size is not None:
             yield "sparkstate_slot_memory_bytes", (label, part), float(size)
+    for one in slot.operator_states:
+        labels = (label, one.operator, one.state, one.kind)
+        yield "sparkstate_slot_operator_state_bytes", labels, float(one.size_bytes)
+        yield "sparkstate_slot_operator_state_elements", labels, float(one.elements)
     if slot.rss_bytes is not None:
         yield "sparkstate_slot_resident_memory_bytes", (label,), float(slot.rss_bytes)
 

@@ -21,6 +21,18 @@ class NodeKind(enum.StrEnum):
     SINK = "sink"
 
 
+class OperatorStateFigures(Document):
+    """A list or a broadcast map of operator state, over all slots."""
+
+    name: str
+    kind: str = Field(description="split, union or broadcast.")
+    elements: int = Field(
+        description="Elements of a list in all slots; entries of a broadcast map, which every slot has."
+    )
+    size_bytes: int = Field(description="Memory that it takes in all slots, an estimate.")
+    largest_bytes: int = Field(description="Memory that it takes in the slot where it takes most.")
+
+
 class OperatorFigures(Document):
     """One operator over all slots. Totals count since this driver started, rates cover the newest epochs, of
     about ten seconds."""
@@ -46,6 +58,9 @@ class OperatorFigures(Document):
         default=None, description="Size of the committed state, timers included; an estimate."
     )
     timers: int | None = Field(default=None, description="Registered timers, as of the last commit.")
+    operator_states: tuple[OperatorStateFigures, ...] = Field(
+        default=(), description="Lists and broadcast maps; `state_bytes` does not count them."
+    )
 
 
 class GraphNode(Document):

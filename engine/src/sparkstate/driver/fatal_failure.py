@@ -7,7 +7,7 @@ from typing import Final
 
 from sparkstate import errors
 
-OF_THE_JOB: Final = (errors.Fenced, errors.SlotLost)
+OF_THE_JOB: Final = (errors.Fenced, errors.SlotLost, errors.OperatorStateTooLarge)
 """Failures that end the incarnation, be it a checkpoint that failed or a savepoint that somebody asked for."""
 
 

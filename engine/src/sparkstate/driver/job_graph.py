@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from sparkstate.control import documents
 from sparkstate.control.picture import GraphEdge, GraphNode, JobGraph, NodeKind
+from sparkstate.driver import operator_states
 from sparkstate.driver.operator_figures import WorkedEpochs
 from sparkstate.sinks.file_sink import FileSink
 from sparkstate.slots import protocol
@@ -44,11 +46,21 @@ class Shape:
     ways: tuple[Way, ...] = ()
 
     def with_figures(
-        self, epochs: WorkedEpochs, sizes: Sequence[protocol.OperatorSize], now: float
+        self,
+        epochs: WorkedEpochs,
+        sizes: Sequence[protocol.OperatorSize],
+        now: float,
+        states: Sequence[documents.OperatorStateSize] = (),
     ) -> JobGraph:
         """The graph as it is ``now``, by the monotonic clock."""
         nodes = [
-            node.model_copy(update={"figures": epochs.figures(node.name, sizes, now)})
+            node.model_copy(
+                update={
+                    "figures": epochs.figures(node.name, sizes, now).model_copy(
+                        update={"operator_states": operator_states.over_slots(node.name, states)}
+                    )
+                }
+            )
             if node.kind is NodeKind.OPERATOR
             else node
             for node in self.nodes

@@ -78,6 +78,7 @@ class WorkedEpochs:
             state_rows=sum(size.state_rows for size in own) if own else None,
             state_bytes=sum(size.state_bytes for size in own) if own else None,
             timers=sum(size.timers for size in own) if own else None,
+            operator_states=(),
         )
 
     def _of(self, uid: str) -> Iterable[OperatorResult]:

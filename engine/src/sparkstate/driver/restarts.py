@@ -13,6 +13,7 @@ _FINAL = (
     errors.SpecInvalid,
     errors.RestoreBlocked,
     errors.DeclarationError,
+    errors.OperatorStateTooLarge,
     errors.StateMigrationError,
     errors.UnknownFormat,
     errors.Fenced,

@@ -12,7 +12,7 @@ from sparkstate.clock import Clock
 from sparkstate.control import documents, driver_life, picture, port
 from sparkstate.control.documents import CheckpointInfo, CheckpointKind, CheckpointStatus, DriverPhase
 from sparkstate.control.driver_life import Transition
-from sparkstate.driver import user_metrics
+from sparkstate.driver import operator_states, user_metrics
 from sparkstate.driver.job_graph import Shape
 from sparkstate.driver.long_work import LongWork
 from sparkstate.driver.operator_figures import WorkedEpochs
@@ -144,8 +144,8 @@ class JobView:
             if work != self._work:
                 self._work, self._progress_at = work, self._clock.monotonic()
             self._slots, self._native, self._user_metrics, self._sizes = slots, native, own, sizes
-            if user_metrics.not_shown(replies) and _NOT_SHOWN not in self._notices:
-                self._notices = (*self._notices, _NOT_SHOWN)
+            told = [_NOT_SHOWN if user_metrics.not_shown(replies) else None, operator_states.notice(slots)]
+            self._notices += tuple(text for text in told if text is not None and text not in self._notices)
             lag = self._lag_ms()
         self.series.note(rows_per_s=0, lag_ms=lag, **sizes_of(slots))
 
@@ -334,7 +334,8 @@ class JobView:
     def graph(self) -> picture.JobGraph:
         """The job's operators with their figures."""
         with self._lock:
-            return self._shape.with_figures(self._epochs, self._sizes, self._clock.monotonic())
+            states = [state for slot in self._slots for state in slot.operator_states]
+            return self._shape.with_figures(self._epochs, self._sizes, self._clock.monotonic(), states)
 
     def _lag_ms(self) -> int | None:
         if self._watermark in (MIN_WATERMARK, MAX_WATERMARK):
@@ -375,5 +376,8 @@ def _slot(address: SlotAddress, reply: protocol.SlotStatus) -> documents.SlotSta
             write_buffers=memory.get("write_buffers", 0),
             tables=memory.get("tables", 0),
             overlays=memory.get("overlays", 0),
+            operator_state=memory.get("operator_state", 0),
+            operator_state_limit=memory.get("operator_state_limit"),
         ),
+        operator_states=operator_states.of_slot(reply),
     )

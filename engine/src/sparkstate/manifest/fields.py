@@ -66,6 +66,7 @@ FIELDS = (
     Field("driver.cores", "cores"),
     Field("driver.memory", "jvm_memory_bytes"),
     Field("stateMemoryPerSlot", "backend.heap_state_bytes"),
+    Field("operatorStateMemoryPerSlot", "backend.operator_state_bytes"),
     Field("stateBackend.type", "backend.type"),
     Field("stateBackend.class", "backend.class_name"),
     Field("stateBackend.incremental", "backend.incremental"),

@@ -27,10 +27,10 @@ class MemorySum:
             lines.append(part.name if part.count == 1 else f"{part.name} (each of {part.count})")
             for item in part.items:
                 times = f"{item.count} x {whole_mib(item.each)}" if item.count > 1 else ""
-                lines.append(f"  {item.name:<44} {times:>18} {whole_mib(item.total):>12}")
-            lines.append(f"  {'sum':<44} {'':>18} {whole_mib(part.total):>12}")
+                lines.append(f"  {item.name:<50} {times:>18} {whole_mib(item.total):>12}")
+            lines.append(f"  {'sum':<50} {'':>18} {whole_mib(part.total):>12}")
         if len(self.parts) > 1:
-            lines.append(f"{'all containers':<46} {'':>18} {whole_mib(self.total):>12}")
+            lines.append(f"{'all containers':<52} {'':>18} {whole_mib(self.total):>12}")
         return "\n".join(lines)
 
 
@@ -53,6 +53,7 @@ def _needs(settings: JobSettings) -> memory.Needs:
         managed=backend.managed_memory_bytes,
         fixed=backend.fixed_memory_bytes,
         heap_state=backend.heap_state_bytes if backend.type != "rocksdb" else None,
+        operator_state=backend.operator_state_bytes,
         driver=_jvm(settings, "driver", settings.cores, settings.jvm_memory_bytes),
         executor=None if settings.deployment == "local" else _executor(settings),
     )

@@ -32,6 +32,7 @@ from sparkstate.operators.spec import (
     TwoInputSpec,
     UnkeyedBroadcastSpec,
 )
+from sparkstate.operators.state.operator_state_memory import OperatorStateMemory
 from sparkstate.operators.two_inputs.broadcast_operator import BroadcastOperator
 from sparkstate.operators.two_inputs.two_input_operator import TwoInputOperator
 from sparkstate.operators.two_inputs.unkeyed_broadcast_operator import UnkeyedBroadcastOperator
@@ -80,10 +81,15 @@ def make(
     budget: EpochBudget | None = None,
     facts: JobFacts | None = None,
     restored: Restored | None = None,
+    operator_state_memory: OperatorStateMemory | None = None,
 ) -> base.Operator[Any]:
     """The operator of a spec, not opened yet, in slot ``subtask`` of ``parallelism``. ``budget`` bounds the memory of
-    all overlays of the slot; None: they are not counted. ``restored``: None where the job's state begins empty."""
-    return KINDS[type(spec)](spec, stores, key_space, clock, subtask, parallelism, budget, facts, restored)
+    all overlays of the slot; None: they are not counted. ``restored``: None where the job's state begins empty.
+    ``operator_state_memory`` bounds the operator state of the slot; None: nothing does."""
+    kind = KINDS[type(spec)]
+    return kind(
+        spec, stores, key_space, clock, subtask, parallelism, budget, facts, restored, operator_state_memory
+    )
 
 
 def knows(function: object, inputs: str = KeyedFunction.inputs) -> bool:

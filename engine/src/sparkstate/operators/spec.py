@@ -106,6 +106,8 @@ class PairedSpec(RecordSpec):
 
     second_columns: tuple[str, ...]
     second_late_tag: str | None = None
+    second_error_tag: str = "errors2"
+    """Side output of rejected rows of the second input. Broadcast rows are never rejected."""
 
     @property
     def columns_of_inputs(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -115,6 +117,11 @@ class PairedSpec(RecordSpec):
     @property
     def late_tags(self) -> tuple[str | None, ...]:
         return self.late_tag, self.second_late_tag
+
+    @property
+    def error_tags(self) -> tuple[str, str]:
+        """The side outputs of rejected rows, by input."""
+        return self.error_tag, self.second_error_tag
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,6 +27,7 @@ _KINDS: dict[str, type[errors.SparkstateError]] = {
         errors.UserCodeError,
         errors.StateError,
         errors.DeclarationError,
+        errors.OperatorStateTooLarge,
         errors.StateMigrationError,
         errors.SerializationError,
         errors.RestoreBlocked,

@@ -270,6 +270,16 @@ class OperatorSize(msgspec.Struct, frozen=True, kw_only=True):
     timers: int
 
 
+class OperatorStateSize(msgspec.Struct, frozen=True, kw_only=True):
+    """A committed operator state in a slot. ``size_bytes``: an estimate of the memory that it takes."""
+
+    operator: str
+    state: str
+    mode: str
+    elements: int
+    size_bytes: int
+
+
 class SlotStatus(Message, frozen=True, kw_only=True, tag=True):
     """Sizes and memory of a slot."""
 
@@ -285,6 +295,7 @@ class SlotStatus(Message, frozen=True, kw_only=True, tag=True):
     user_metrics: tuple[UserMetric, ...] = ()
     user_metrics_not_shown: int = 0
     operators: tuple[OperatorSize, ...] = ()
+    operator_states: tuple[OperatorStateSize, ...] = ()
 
 
 class LogLines(Message, frozen=True, kw_only=True, tag=True):

@@ -13,6 +13,7 @@ from typing import Any, Final
 from sparkstate import clock
 from sparkstate.backends.base import StateKind, TableStats
 from sparkstate.operators.base import Operator
+from sparkstate.operators.state.operator_state_memory import OperatorStateSize
 from sparkstate.slots import protocol
 from sparkstate.slots.commit_gate import CommitGate
 from sparkstate.slots.slot_state import SlotState
@@ -48,6 +49,7 @@ class Report:
         state_bytes, state_rows = self._sizes
         operators = dict(state.operators)
         self._warn_of_heap(state_bytes)
+        sizes = state.operator_state_memory.sizes()
         return protocol.SlotStatus(
             slot=state.plan.slot,
             pid=os.getpid(),
@@ -55,12 +57,13 @@ class Report:
             state_bytes=state_bytes,
             state_rows=state_rows,
             rss_bytes=_resident_bytes(),
-            memory={**state.factory.memory(), "overlays": state.budget.used_bytes()},
+            memory=_memory(state, sizes),
             metrics=_native_metrics(state),
             held_bytes=state.output.size_bytes,
             user_metrics=_user_metrics(operators, self._clock.monotonic()),
             user_metrics_not_shown=sum(operator.metrics.not_shown for operator in operators.values()),
             operators=self._operators,
+            operator_states=tuple(protocol.OperatorStateSize(**asdict(size)) for size in sizes),
         )
 
     def _warn_of_heap(self, state_bytes: int) -> None:
@@ -79,6 +82,14 @@ class Report:
             overlays,
             backend.heap_state_bytes,
         )
+
+
+def _memory(state: SlotState, sizes: Iterable[OperatorStateSize]) -> dict[str, int]:
+    """Bytes by their use, and the bounds of them."""
+    used = {"overlays": state.budget.used_bytes(), "operator_state": sum(size.size_bytes for size in sizes)}
+    limit = state.operator_state_memory.limit_bytes
+    bound = {} if limit is None else {"operator_state_limit": limit}
+    return {**state.factory.memory(), **used, **bound}
 
 
 def _native_metrics(state: SlotState) -> dict[str, float]:

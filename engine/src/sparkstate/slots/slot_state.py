@@ -14,6 +14,7 @@ from sparkstate.operators import kinds
 from sparkstate.operators.base import Operator
 from sparkstate.operators.memory.budget import EpochBudget
 from sparkstate.operators.spec import JobFacts, Restored
+from sparkstate.operators.state.operator_state_memory import OperatorStateMemory
 from sparkstate.slots import protocol
 from sparkstate.slots.held_output import HeldOutput
 from sparkstate.slots.plan import SlotPlan
@@ -36,6 +37,7 @@ class SlotState:
         self.operators: dict[str, Operator[Any]] = {}
         """By uid, in topological order."""
         self.budget = EpochBudget(directory / "overlays", self.factory)
+        self.operator_state_memory = OperatorStateMemory(plan.backend.operator_state_bytes)
         self.transfer = Transfer()
         """Of the restore."""
         self.output = HeldOutput(plan, directory / "held")
@@ -62,7 +64,7 @@ class SlotState:
             own = tuple(state for state in dealt if state.uid == spec.uid)
             operator = kinds.make(
                 spec, self.stores, plan.key_space, self._clock, plan.slot, plan.slots, self.budget, facts,
-                Restored(checkpoint_id=restored_id, states=own),
+                Restored(checkpoint_id=restored_id, states=own), self.operator_state_memory,
             )  # fmt: skip
             self.operators[spec.uid] = operator
             operator.open()

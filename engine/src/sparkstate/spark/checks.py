@@ -35,3 +35,10 @@ def check_function(function: object, uid: str, inputs: str, on_error: str = "fai
         )
     assert isinstance(function, KeyedFunction)
     kinds.check(function, uid, on_error)
+
+
+def rejects(uid: str, on_error: str) -> bool:
+    """Whether rows that fail go to a side output. Raises ``SpecInvalid`` for a word that is neither."""
+    if on_error not in ("fail", "side-output"):
+        raise errors.SpecInvalid(f"process(on_error={on_error!r}) of {uid!r}: use 'fail' or 'side-output'")
+    return on_error == "side-output"

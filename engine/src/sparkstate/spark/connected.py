@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, Literal, TypeVar
 
 from sparkstate import errors
 from sparkstate.connected_functions import (
@@ -35,6 +35,9 @@ class ConnectedStreams(Generic[P]):
         *,
         uid: str,
         output_schema: str,
+        on_error: Literal["fail", "side-output"] = "fail",
+        error_output1: OutputTag | None = None,
+        error_output2: OutputTag | None = None,
         late_output1: OutputTag | None = None,
         late_output2: OutputTag | None = None,
         sort_by_event_time: bool = False,
@@ -46,11 +49,25 @@ class ConnectedStreams(Generic[P]):
         time, those without one first, and at equal times those of the first stream first. Rows later than the watermark
         go to the late output of their stream if it has one, else to the function. The job's watermark is the least of
         all inputs that have event time. ``uid`` and ``output_schema`` are as for one stream.
+
+        ``on_error="side-output"`` undoes the changes of a row that fails, and puts the row with the error's text into
+        the ``error_output`` of its stream (default tags ``errors1`` and ``errors2``). A timer that fails goes to that
+        of the first stream, with null columns.
         """
         if sort_by_event_time and not (self._first.has_event_time or self._second.has_event_time):
             raise errors.SpecInvalid(f"process(sort_by_event_time=True) of {uid!r} needs an event time")
         late = (late_output1, late_output2)
-        return self._add(function, uid, output_schema, late, sort_by_event_time=sort_by_event_time)
+        rejects = checks.rejects(uid, on_error)
+        return self._add(
+            function,
+            uid,
+            output_schema,
+            late,
+            sort_by_event_time=sort_by_event_time,
+            on_error=on_error,
+            error_tag=error_output1 or (OutputTag("errors1") if rejects else None),
+            second_error_tag=error_output2 or (OutputTag("errors2") if rejects else None),
+        )
 
     def with_own_lateness(
         self,
@@ -76,9 +93,12 @@ class ConnectedStreams(Generic[P]):
         late: tuple[OutputTag | None, OutputTag | None],
         *,
         sort_by_event_time: bool = False,
+        on_error: Literal["fail", "side-output"] = "fail",
+        error_tag: OutputTag | None = None,
+        second_error_tag: OutputTag | None = None,
     ) -> P:
         checks.check_uid(uid)
-        checks.check_function(function, uid, KeyedCoProcessFunction.inputs)
+        checks.check_function(function, uid, KeyedCoProcessFunction.inputs, on_error)
         plans.schema_of(output_schema, f"process(output_schema=…) of {uid!r}")
         self._graph.add(
             graph.Operator(
@@ -93,6 +113,9 @@ class ConnectedStreams(Generic[P]):
                 sort_by_event_time=sort_by_event_time,
                 second=self._second,
                 second_late_tag=late[1],
+                on_error=on_error,
+                error_tag=error_tag,
+                second_error_tag=second_error_tag,
             )
         )
         return self._processed(self._graph, uid, None)
@@ -141,6 +164,8 @@ class BroadcastConnectedStreams(Generic[P]):
         *,
         uid: str,
         output_schema: str,
+        on_error: Literal["fail", "side-output"] = "fail",
+        error_output: OutputTag | None = None,
         late_output: OutputTag | None = None,
         sort_by_event_time: bool = False,
     ) -> P:
@@ -151,10 +176,15 @@ class BroadcastConnectedStreams(Generic[P]):
         source as they were written, partition by partition. The other rows follow as they came, or in order of event
         time. Those that are late go to ``late_output`` if there is one, else to the function. Late broadcast rows are
         applied like others.
+
+        ``on_error="side-output"`` undoes the changes of a row of the first stream, or of a timer, that fails, and puts
+        the row with the error's text into ``error_output`` (default tag ``errors``). A broadcast row that fails always
+        fails the epoch: slots that did not all apply it would have different broadcast state.
         """
         kind = KeyedBroadcastProcessFunction if self._first.keys else BroadcastProcessFunction
         checks.check_uid(uid)
-        checks.check_function(function, uid, kind.inputs)
+        rejects = checks.rejects(uid, on_error)
+        checks.check_function(function, uid, kind.inputs, on_error)
         if sort_by_event_time and not self._first.has_event_time:
             raise errors.SpecInvalid(f"process(sort_by_event_time=True) of {uid!r} needs an event time")
         plans.schema_of(output_schema, f"process(output_schema=…) of {uid!r}")
@@ -167,6 +197,8 @@ class BroadcastConnectedStreams(Generic[P]):
                 source=self._first.source,
                 event_time=self._first.event_time,
                 output_schema=output_schema,
+                on_error=on_error,
+                error_tag=error_output or (OutputTag("errors") if rejects else None),
                 late_tag=late_output,
                 sort_by_event_time=sort_by_event_time,
                 second=self._broadcast.input,

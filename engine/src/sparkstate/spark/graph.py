@@ -80,6 +80,7 @@ class Operator:
     second: Input | None = None
     """The other stream of a ``connect(…)``; the fields above are those of the first."""
     second_late_tag: OutputTag | None = None
+    second_error_tag: OutputTag | None = None
     broadcast_states: tuple[MapStateDescriptor, ...] = ()
     """Of an operator whose second input is broadcast."""
     on_error: Literal["fail", "side-output"] = "fail"
@@ -103,6 +104,7 @@ class Operator:
         """The side outputs that the engine writes: what is in them, and the tag."""
         tags = (
             ("rejected rows", self.error_tag),
+            ("rejected rows of the second input", self.second_error_tag),
             ("late rows", self.late_tag),
             ("late rows of the second input", self.second_late_tag),
         )

@@ -66,6 +66,7 @@ def _second(declared: graph.Graph, operator: graph.Operator) -> dict[str, Any]:
     found: dict[str, Any] = {
         "second_columns": tuple(names),
         "second_late_tag": _id(operator.second_late_tag),
+        "second_error_tag": _id(operator.second_error_tag) or "errors2",
     }
     return found | {"states": operator.broadcast_states} if second.is_broadcast else found
 

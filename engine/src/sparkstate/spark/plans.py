@@ -15,6 +15,7 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from sparkstate import columns, errors
+from sparkstate.functions import OutputTag
 from sparkstate.serde.types import TypeInformation, Types
 from sparkstate.spark import graph
 
@@ -307,13 +308,19 @@ def output_type(declared: graph.Graph, uid: str, tag: str | None) -> T.StructTyp
     declared_tag = operator.side_outputs.get(tag)
     if declared_tag is not None and declared_tag.schema is not None:
         return schema_of(declared_tag.schema, f"schema of side output {tag!r} of {uid!r}")
-    second, late = operator.second, operator.second_late_tag
-    if second is not None and late is not None and late.tag_id == tag:
-        return stream_type(declared, second.upstream, second.source)
-    rows = input_type(declared, operator)
-    if operator.error_tag is not None and operator.error_tag.tag_id == tag:
+    second = operator.second
+    of_second = _is(operator.second_late_tag, tag) or _is(operator.second_error_tag, tag)
+    if second is not None and of_second:
+        rows = stream_type(declared, second.upstream, second.source)
+    else:
+        rows = input_type(declared, operator)
+    if _is(operator.error_tag, tag) or _is(operator.second_error_tag, tag):
         return T.StructType([*rows.fields, T.StructField("error", T.StringType())])
     return rows
+
+
+def _is(tag: OutputTag | None, tag_id: str) -> bool:
+    return tag is not None and tag.tag_id == tag_id
 
 
 def with_timestamp(struct: T.StructType) -> T.StructType:

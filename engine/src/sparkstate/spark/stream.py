@@ -249,8 +249,7 @@ class KeyedStream(KeyedMethods["ProcessedStream"]):
         hands every key its rows of an epoch in order of event time.
         """
         checks.check_uid(uid)
-        if on_error not in ("fail", "side-output"):
-            raise errors.SpecInvalid(f"process(on_error={on_error!r}): use 'fail' or 'side-output'")
+        rejects = checks.rejects(uid, on_error)
         checks.check_function(function, uid, KeyedFunction.inputs, on_error)
         if sort_by_event_time and not self._as_input().has_event_time:
             raise errors.SpecInvalid(f"process(sort_by_event_time=True) of {uid!r} needs an event time")
@@ -263,7 +262,7 @@ class KeyedStream(KeyedMethods["ProcessedStream"]):
             event_time=self._event_time,
             output_schema=output_schema,
             on_error=on_error,
-            error_tag=error_output or (OutputTag("errors") if on_error == "side-output" else None),
+            error_tag=error_output or (OutputTag("errors") if rejects else None),
             late_tag=late_output,
             sort_by_event_time=sort_by_event_time,
         )

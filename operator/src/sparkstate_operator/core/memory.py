@@ -71,6 +71,10 @@ def _needs(resolved: Resolved) -> memory.Needs:
         managed=_size(resolved, "managedMemoryPerSlot"),
         fixed=_size(resolved, "fixedMemoryPerSlot"),
         heap_state=_size(resolved, "stateMemoryPerSlot") if on_heap else None,
+        operator_state=units.quantity_bytes(
+            # A revision that an older operator has stored does not have it.
+            resolved.get("operatorStateMemoryPerSlot", built_in.value("operatorStateMemoryPerSlot"))
+        ),
         driver=_jvm(resolved, "driver"),
         executor=_jvm(resolved, "executor") if in_cluster else None,
     )

@@ -14,7 +14,7 @@ from functools import partial
 from sparkstate_operator import actions, custom_resources, labels, observed
 from sparkstate_operator.config import Config
 from sparkstate_operator.core import deadlines, job_life, naming
-from sparkstate_operator.decide import commanding, precedence, predecessors, removing, stopping
+from sparkstate_operator.decide import commanding, precedence, predecessors, progress, removing, stopping
 from sparkstate_operator.decide.commanding import Stage
 from sparkstate_operator.decide.draft import POLL_S, Draft
 from sparkstate_operator.observed import Death
@@ -212,8 +212,9 @@ def _complain(draft: Draft, _: Revision, command: Command) -> None:
     draft.note("PurgeFailed", why, warning=True)
 
 
-def _wait(_: Draft, _revision: Revision) -> None:
-    """Nothing is decided until the command has ended."""
+def _wait(draft: Draft, _revision: Revision) -> None:
+    """Nothing is decided until the command has ended. It says how far it is."""
+    draft.work = progress.of_command(_command(draft), draft.seen.job.status.get("progress"))
 
 
 # -- what steps have in common -----------------------------------------------------------------------------------------

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sparkstate_operator import answers, clock
+from sparkstate_operator import answers, clock, observed
 from sparkstate_operator.decide.draft import Draft
 from sparkstate_spec import units
+
+_STOPS = "the old slots stop"
+"""The step of a rescale while nothing is counted, in the phase Upgrading. The other one follows it."""
+_STARTS = "the new slots start"
 
 
 def take(draft: Draft) -> None:
@@ -90,13 +94,35 @@ def long_work(document: Mapping[str, Any]) -> str:
     return "; ".join(_work(one) for one in (document.get("progress") or ())[:3])
 
 
+def under_way(draft: Draft) -> str:
+    """The long work of the job's driver, or of the command that the decision waits for. In a rescale it stands behind
+    the numbers of slots, from the stop of the old ones until the new ones have reported."""
+    report = draft.seen.report
+    told = (long_work(report.document) if report is not None else "") or draft.work
+    has, aimed = draft.status.get("slots"), draft.wanted
+    moves = draft.intent.get("action") in ("upgrade", "start") or draft.phase in ("Upgrading", "Starting")
+    if not moves or not has or aimed is None or aimed.slots == has:
+        return told
+    step = _STOPS if draft.phase == "Upgrading" else _STARTS
+    return f"rescale {has} to {aimed.slots} slots: {told or step}"
+
+
+def of_command(command: observed.Command | None, before: str | None) -> str:
+    """How far an engine command says that it is, such as ``purge 10 %: 120Mi of 1200Mi, 27s left``; empty where it does
+    not say. It is ``before`` until the next ten percent: each change is a write to the API server."""
+    works = (command.progress.get("progress") or ()) if command is not None else ()
+    for one in works:
+        head = f"{str(one.get('kind'))[:20]} {_share(one)} %: "
+        return before if before is not None and before.startswith(head) else f"{head}{_amounts(one)}"
+    return ""
+
+
 def of_savepoint(document: Mapping[str, Any], trigger: str, before: str | None) -> str | None:
     """How far a JobStatus says that a savepoint is, such as ``10 %: 120Mi of 1200Mi, 27s left``; None where it does
     not say. It is ``before`` until the next ten percent: each change is a write to the API server."""
     for one in document.get("progress") or ():
         if (one.get("kind"), one.get("name")) == ("savepoint", trigger):
-            share = 10 * int(one.get("done_bytes") or 0) // max(int(one.get("total_bytes") or 0), 1)
-            head = f"{min(share, 10) * 10} %: "
+            head = f"{_share(one)} %: "
             return before if before is not None and before.startswith(head) else f"{head}{_amounts(one)}"
     return None
 
@@ -104,6 +130,12 @@ def of_savepoint(document: Mapping[str, Any], trigger: str, before: str | None) 
 def _work(one: Mapping[str, Any]) -> str:
     name = f" {str(one.get('name'))[:100]}" if one.get("name") else ""
     return f"{str(one.get('kind'))[:20]}{name} {_amounts(one)}"
+
+
+def _share(one: Mapping[str, Any]) -> int:
+    """Percent that are done, in steps of ten."""
+    tenths = 10 * int(one.get("done_bytes") or 0) // max(int(one.get("total_bytes") or 0), 1)
+    return min(tenths, 10) * 10
 
 
 def _amounts(one: Mapping[str, Any]) -> str:

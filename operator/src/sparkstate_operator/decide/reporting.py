@@ -19,8 +19,7 @@ def finished(draft: Draft) -> actions.Decision:
     if refused and (draft.wanted is None or refused.get("revision") == status.get("revision")):
         status.pop("refused")
     # Each look says it anew: nobody else would take away the words of a driver that has ended.
-    report = draft.seen.report
-    draft.put("progress", (progress.long_work(report.document) or None) if report is not None else None)
+    draft.put("progress", progress.under_way(draft))
     status["conditions"] = _conditions(draft)
     old = draft.seen.job.status
     changed = {name for name in {*old, *status} if old.get(name) != status.get(name)}

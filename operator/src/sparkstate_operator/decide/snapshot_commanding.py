@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from sparkstate_operator import actions, clock, observed
-from sparkstate_operator.decide import commanding, precedence
+from sparkstate_operator.decide import commanding, precedence, progress
 from sparkstate_operator.decide.commanding import Stage
 from sparkstate_operator.decide.draft import POLL_S
 from sparkstate_operator.decide.snapshot_draft import SnapshotDraft
@@ -93,5 +93,7 @@ def _complain(draft: SnapshotDraft, one: _Deletion) -> None:
     draft.put("message", f"the data could not be deleted ({why}); the operator tries again")
 
 
-def _watch(_: SnapshotDraft, _one: _Deletion) -> None:
-    """Nothing is decided until it has ended."""
+def _watch(draft: SnapshotDraft, one: _Deletion) -> None:
+    """Nothing is decided until it has ended. It says how far it is."""
+    if told := progress.of_command(one.command, draft.status.get("message")):
+        draft.put("message", told)

@@ -21,8 +21,6 @@ DEADLINE_S = 300.0
 RETAINED_DEADLINE_S = 604_800.0
 """A week, for a periodic snapshot whose job exists: nobody waits for the object, and nobody
 else would delete the data."""
-DELETE = "delete"
-GIVE_UP = "give-up"
 IN_FLIGHT = "SavepointInFlight"
 """The reason in the status while nobody knows what has become of the savepoint."""
 GIVING_UP = "GivingUp"
@@ -179,7 +177,7 @@ def _delete_taken(draft: SnapshotDraft) -> None:
 
 def _delete(draft: SnapshotDraft) -> None:
     _let_others_pass(draft)
-    _command(draft, DELETE, ("savepoints", "delete", "--json", str(draft.status["uri"])))
+    _command(draft, actions.DELETE, ("savepoints", "delete", "--json", str(draft.status["uri"])))
 
 
 def _find(draft: SnapshotDraft) -> None:
@@ -187,7 +185,7 @@ def _find(draft: SnapshotDraft) -> None:
     _let_others_pass(draft)
     access = draft.status["access"]
     trigger = ("--trigger-id", str(draft.status["triggerId"]), "--job", str(access["job"]))
-    _command(draft, GIVE_UP, ("savepoints", "delete", "--json", *trigger, str(access["storage"])))
+    _command(draft, actions.GIVE_UP, ("savepoints", "delete", "--json", *trigger, str(access["storage"])))
 
 
 # -- what steps have in common -----------------------------------------------------------------------------------------

@@ -67,7 +67,7 @@ JOBS = Resource(
             "Last-Checkpoint", "date", ".status.lastCheckpoint.time", "Age of the newest completed checkpoint"
         ),
         Column("Restarts", "integer", ".status.restarts.total", "Restarts since the job was created"),
-        Column("Progress", "string", ".status.progress", "Restore or savepoint under way", 1),
+        Column("Progress", "string", ".status.progress", "Restore, savepoint, purge or rescale under way", 1),
         AGE,
     ),
     scale=Scale(".spec.slots", ".status.slots", ".status.selector"),

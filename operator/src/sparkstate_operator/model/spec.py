@@ -157,6 +157,13 @@ class StatefulSparkJobSpec(Model):
         UPGRADE,
         path="stateMemoryPerSlot",
     )
+    operator_state_memory_per_slot: Quantity | None = spec_field(
+        "Memory that the operator state of a slot may take: lists and broadcast maps in its Python heap. A job that "
+        "needs more ends with OperatorStateTooLarge; its checkpoints keep the state. It is part of the memory sum. "
+        "Built-in: {built_in}.",
+        UPGRADE,
+        path="operatorStateMemoryPerSlot",
+    )
     local_storage: LocalStorage | None = spec_field("The working volume of each pod.", UPGRADE)
     state_backend: StateBackend | None = spec_field("Where working state is kept.", UPGRADE)
     checkpointing: Checkpointing | None = spec_field("When checkpoints are taken and where they go.", UPGRADE)

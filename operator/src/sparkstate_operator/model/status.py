@@ -149,7 +149,8 @@ class StatefulSparkJobStatus(Model):
     backend: str | None = status_field("State backend that runs.")
     state_size: str | None = status_field("Size of the whole state at the last checkpoint.")
     progress: str | None = status_field(
-        "Long work of the driver, a restore or a savepoint: bytes done and in all, and the time left."
+        "Long work: a restore, a savepoint or a purge, and the steps of a rescale. Bytes done and in all, and the time "
+        "left."
     )
     last_checkpoint: Checkpoint | None = status_field("The newest completed checkpoint.")
     last_savepoint: Checkpoint | None = status_field("The newest completed savepoint.")

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sparkstate_operator import actions, kept_name, labels, observed
+from sparkstate_operator.config import DRIVER_PORT
 from sparkstate_operator.core import placing
 from sparkstate_operator.objects import merging, parts, pods
 from sparkstate_operator.objects.parts import Context, Object
@@ -148,4 +149,12 @@ def job(command: Command, ids: Mapping[str, int]) -> Object:
 
 def _environment(command: Command) -> list[Any]:
     plain = [("HOME", parts.WORK_DIR), *command.environment]
-    return [{"name": name, "value": value} for name, value in plain] + parts.s3_environment(command.secret)
+    told = []
+    if command.does in actions.LONG:
+        # It answers there how far it is; an older engine knows nothing of it.
+        told = [("SPARKSTATE_PROGRESS_PORT", str(DRIVER_PORT)), ("SPARKSTATE_COMMAND", command.name)]
+    return [*_plain(plain), *parts.s3_environment(command.secret), *_plain(told)]
+
+
+def _plain(variables: Sequence[tuple[str, str]]) -> list[Any]:
+    return [{"name": name, "value": value} for name, value in variables]

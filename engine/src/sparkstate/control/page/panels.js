@@ -96,7 +96,8 @@ function slotRow(slot, largest) {
     html("td", {}, `${slot.index} `, life), html("td", {}, process),
     html("td", {}, format.runs(slot.shards)), html("td", { class: "num" }, format.count(slot.rows)),
     html("td", {}, meter([["state", slot.state_bytes]], largest, "State"), under(format.bytes(slot.state_bytes))),
-    html("td", {}, ...memory(slot.memory)), html("td", { class: "num" }, format.bytes(slot.rss_bytes)),
+    html("td", {}, ...memory(slot.memory), ...operatorState(slot.memory)),
+    html("td", { class: "num" }, format.bytes(slot.rss_bytes)),
   );
 }
 
@@ -109,6 +110,13 @@ function memory(used) {
   const share = Math.round((100 * sum) / used.budget);
   const text = `${format.bytes(sum)} of ${format.bytes(used.budget)} (${share} %)`;
   return [meter(parts, used.budget, "Memory"), under(text)];
+}
+
+/** Operator state has a limit of its own, beside that of the state backend. */
+function operatorState(used) {
+  if (!used.operator_state) return [];
+  const limit = used.operator_state_limit ? ` of ${format.bytes(used.operator_state_limit)}` : "";
+  return [under(`operator state ${format.bytes(used.operator_state)}${limit}`)];
 }
 
 function meter(parts, whole, label) {

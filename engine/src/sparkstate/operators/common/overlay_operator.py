@@ -34,6 +34,7 @@ from sparkstate.operators.state import changes, inspection
 from sparkstate.operators.state.cleanup import Cleanup
 from sparkstate.operators.state.context import Cursor
 from sparkstate.operators.state.handles import StateHandle, TableOf
+from sparkstate.operators.state.operator_state_memory import OperatorStateMemory
 from sparkstate.operators.state.operator_states import OperatorStates
 from sparkstate.operators.state.overlay import Overlay
 from sparkstate.operators.state.runtime_context import OperatorRuntimeContext
@@ -78,6 +79,7 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
         budget: EpochBudget | None = None,
         facts: JobFacts | None = None,
         restored: Restored | None = None,
+        operator_state_memory: OperatorStateMemory | None = None,
     ) -> None:
         self.spec = spec
         self.stores = stores
@@ -85,7 +87,7 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
         self._clock = clock
         self._tables = OperatorTables(spec.uid, spec.key_type, stores, key_space, self.in_columns)
         restored = restored or Restored()
-        self._operator_states = OperatorStates(spec.uid, restored.states)
+        self._operator_states = OperatorStates(spec.uid, restored.states, operator_state_memory)
         given = spec.function.author_object
         self._hooks = CheckpointHooks(given, spec.uid, self._operator_states, restored, subtask == 0)
         self._calls = self._make_calls(spec, self._tables, self._operator_states)
@@ -252,6 +254,7 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
             self._make_room(overlay, part.num_rows)
 
     def _make_room(self, overlay: Overlay, rows: int = 0) -> None:
+        self._operator_states.require_room(overlay.operator_changes)
         if self._budget is not None:
             self._budget.make_room(self._tables, overlay, rows)
 

@@ -3,17 +3,21 @@ holds can change them."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn, TypeAlias
 
 from sparkstate import errors
 from sparkstate.checkpoint.operator_parts import Mode
+from sparkstate.operators.state import operator_state_memory
 from sparkstate.serde.typeinfo import TypeInformation
 from sparkstate.state import operator_state
 
 _REMOVED: Final = object()
 """In the place of the value of an entry that was removed."""
+_LOOKS: Final = 64
+"""Changed entries that are weighed before a commit, at most."""
 
 
 @dataclass
@@ -47,6 +51,8 @@ class _Handle:
         self.uid = uid
         self.name = name
         self.value_type = value_type
+        self.size_bytes = 0
+        """Memory of the committed state, an estimate."""
 
     def unbind(self) -> None:
         """Every use is refused."""
@@ -96,6 +102,10 @@ class ListHandle(_Handle, operator_state.OperatorListState[Any]):
         self.committed: list[Any] = []
         self.unbind()
 
+    def restore(self, committed: list[Any]) -> None:
+        """Begin with these elements."""
+        self.committed, self.size_bytes = committed, operator_state_memory.of_list(committed)
+
     def no_changes(self) -> ListChanges:
         """The changes with which an epoch begins."""
         return ListChanges()
@@ -109,8 +119,16 @@ class ListHandle(_Handle, operator_state.OperatorListState[Any]):
         assert isinstance(changes, ListChanges)
         if changes.replaced:
             self.committed = changes.added
-        else:
+        elif changes.added:
             self.committed.extend(changes.added)
+        else:
+            return
+        self.size_bytes = operator_state_memory.of_list(self.committed)
+
+    def size_with(self, changes: ListChanges | MapChanges) -> int:
+        """Its memory if they were state."""
+        assert isinstance(changes, ListChanges)
+        return operator_state_memory.of_list(changes.added) + (0 if changes.replaced else self.size_bytes)
 
     def get(self) -> list[Any]:
         changes = self._changes
@@ -152,6 +170,11 @@ class BroadcastHandle(_Handle, operator_state.BroadcastState[Any, Any]):
         self.committed: dict[Any, Any] = {}
         self.unbind()
 
+    def restore(self, committed: dict[Any, Any]) -> None:
+        """Begin with these entries."""
+        self.committed = committed
+        self.size_bytes = sum(itertools.starmap(operator_state_memory.of_entry, committed.items()))
+
     def no_changes(self) -> MapChanges:
         """The changes with which an epoch begins."""
         return MapChanges()
@@ -164,12 +187,33 @@ class BroadcastHandle(_Handle, operator_state.BroadcastState[Any, Any]):
         """Make them state."""
         assert isinstance(changes, MapChanges)
         if changes.cleared:
-            self.committed = {}
+            self.committed, self.size_bytes = {}, 0
         for key, stored in changes.entries.items():
+            self.size_bytes += self._growth(key, stored, self.committed)
             if stored is _REMOVED:
                 self.committed.pop(key, None)
             else:
                 self.committed[key] = stored
+
+    def size_with(self, changes: ListChanges | MapChanges) -> int:
+        """Its memory if they were state, judged by the changes that came first and last."""
+        assert isinstance(changes, MapChanges)
+        before = {} if changes.cleared else self.committed
+        begun = 0 if changes.cleared else self.size_bytes
+        entries = changes.entries
+        if not entries:
+            return begun
+        looked = dict(itertools.islice(entries.items(), _LOOKS))
+        if len(entries) > _LOOKS:
+            looked.update(itertools.islice(reversed(entries.items()), _LOOKS))
+        grown = sum(self._growth(key, stored, before) for key, stored in looked.items())
+        return begun + grown * len(entries) // len(looked)
+
+    def _growth(self, key: Any, stored: Any, before: Mapping[Any, Any]) -> int:
+        """Bytes by which one changed entry changes the memory of the map."""
+        old = before.get(key, _REMOVED)
+        now = 0 if stored is _REMOVED else operator_state_memory.of_entry(key, stored)
+        return now - (0 if old is _REMOVED else operator_state_memory.of_entry(key, old))
 
     def get(self, key: Any) -> Any:
         stored = self._stored(key)

@@ -20,8 +20,9 @@ import msgspec
 from sparkstate import errors
 from sparkstate.checkpoint.operator_parts import Mode, StoredState
 from sparkstate.operators.base import StateImage
-from sparkstate.operators.state import inspection
+from sparkstate.operators.state import inspection, operator_state_memory
 from sparkstate.operators.state.operator_handles import BroadcastHandle, Changes, ListHandle
+from sparkstate.operators.state.operator_state_memory import OperatorStateMemory, OperatorStateSize
 from sparkstate.serde import composite, containers, evolution
 from sparkstate.serde.evolution import StateTypes
 from sparkstate.serde.migration import Migration
@@ -71,10 +72,14 @@ class _Kept:
 
 
 class OperatorStates(operator_state.OperatorStateStore):
-    """Not thread-safe: the operator calls it under its lock. ``restored``: what this slot got."""
+    """Not thread-safe: the operator calls it under its lock. ``restored``: what this slot got. ``memory``: that of the
+    slot; None: it has no limit."""
 
-    def __init__(self, uid: str, restored: Sequence[StoredState] = ()) -> None:
+    def __init__(
+        self, uid: str, restored: Sequence[StoredState] = (), memory: OperatorStateMemory | None = None
+    ) -> None:
         self._uid = uid
+        self._memory = memory or OperatorStateMemory()
         self._undeclared = {state.name: state for state in restored}
         self._handles: dict[str, _Handle] = {}
         self._at_once: Changes | None = None
@@ -106,10 +111,8 @@ class OperatorStates(operator_state.OperatorStateStore):
         handle = BroadcastHandle(self._uid, state_descriptor.name, key_type, value_type)
         stored = self._take(state_descriptor.name, "broadcast", value_type, key_type)
         if stored is not None:
-            handle.committed = {
-                self._unpacked(state_descriptor.name, key_type, key): value_type.decode(value)
-                for key, value in zip(stored.keys, stored.values, strict=True)
-            }
+            unpacked = (self._unpacked(state_descriptor.name, key_type, key) for key in stored.keys)
+            handle.restore(dict(zip(unpacked, map(value_type.decode, stored.values), strict=True)))
         self._add(handle)
         return handle
 
@@ -137,7 +140,7 @@ class OperatorStates(operator_state.OperatorStateStore):
         handle = ListHandle(self._uid, descriptor.name, mode, descriptor.type_info)
         stored = self._take(descriptor.name, mode, descriptor.type_info, None)
         if stored is not None:
-            handle.committed = [descriptor.type_info.decode(value) for value in stored.values]
+            handle.restore([descriptor.type_info.decode(value) for value in stored.values])
         self._add(handle)
         return handle
 
@@ -237,19 +240,43 @@ class OperatorStates(operator_state.OperatorStateStore):
 
     def commit(self, changes: Changes) -> None:
         """Make ``changes`` state, and forget them there."""
+        if not changes and self.is_empty:
+            return
         for name, changed in changes.items():
             self._handles[name].commit(changed)
         changes.clear()
+        self._memory.note(self._uid, self._sizes())
+
+    def require_room(self, changes: Changes) -> None:
+        """Raise ``OperatorStateTooLarge`` if the slot has no room for the state that ``changes`` would make."""
+        if not changes and not self._undeclared:
+            return
+        sizes = {state.name: operator_state_memory.of_stored(state) for state in self._undeclared.values()}
+        for name, handle in self._handles.items():
+            sizes[name] = handle.size_with(changes[name]) if name in changes else handle.size_bytes
+        self._memory.require(self._uid, sizes)
+
+    def _sizes(self) -> list[OperatorStateSize]:
+        handles = [
+            OperatorStateSize(self._uid, h.name, h.mode, len(h.committed), h.size_bytes)
+            for h in self._handles.values()
+        ]
+        kept = [
+            OperatorStateSize(self._uid, s.name, s.mode, len(s.values), operator_state_memory.of_stored(s))
+            for s in self._undeclared.values()
+        ]
+        return [*handles, *kept]
 
     @contextlib.contextmanager
     def at_once(self) -> Iterator[None]:
         """Meanwhile handles may be used, those declared meanwhile too; their changes are committed at the end, and
-        dropped if an error is raised."""
+        dropped if an error is raised. Raises ``OperatorStateTooLarge``."""
         changes: Changes = {}
         self._at_once = changes
         self.bind(changes)
         try:
             yield
+            self.require_room(changes)
             self.commit(changes)
         finally:
             self._at_once = None

@@ -42,7 +42,14 @@ class BroadcastCalls(PairedCalls):
         super().__init__(spec, tables, operator_states)
         self._budget = budget
         self._states = BroadcastStates(spec, operator_states)
+        self._is_broadcasting = False
         self.cursor = self._make_cursor(self._states)
+
+    def bind(self, overlay: Overlay, watermark: int) -> None:
+        super().bind(overlay, watermark)
+        if self._is_broadcasting:
+            # A broadcast row is never undone, and it may change every key: a journal would hold all of them.
+            self.cursor.journal = None
 
     visits_refusal = ""
     """Why ``apply_to_keyed_state`` cannot be used."""
@@ -73,6 +80,7 @@ class BroadcastCalls(PairedCalls):
         context: OperatorRuntimeContext,
     ) -> None:
         """The same for rows that are Python values already. ``context`` is the one that ``open`` was given."""
+        self._is_broadcasting = True
         self.bind(overlay, overlay.watermark)
         self.without_key(context.handles.values())
         visits = KeyVisits(self, self._budget, overlay, context, self.visits_refusal)
@@ -89,6 +97,7 @@ class BroadcastCalls(PairedCalls):
             raise self._broadcast_error(overlay, error, row, visits.place_of(error)) from error
         finally:
             visits.end()
+            self._is_broadcasting = False
         self.outputs.put(overlay, yielded, emitted if self.spec.emit_timestamps else None)
 
     def _broadcast_error(self, overlay: Overlay, error: Exception, row: Any, place: str) -> Exception:
@@ -96,7 +105,16 @@ class BroadcastCalls(PairedCalls):
             return error
         return errors.UserCodeError(
             f"operator {self.spec.uid!r}, epoch {overlay.epoch}, broadcast row {user_function.shorten(row)}{place}: "
-            f"{user_function.describe(error)}"
+            f"{user_function.describe(error)}{self._why_not_rejected()}"
+        )
+
+    def _why_not_rejected(self) -> str:
+        if self.spec.on_error == "fail":
+            return ""
+        return (
+            " (on_error='side-output' is for rows of the first stream: each slot applies a broadcast row by itself, "
+            "so a slot in which it failed would go on with other broadcast state than the others; catch the error in "
+            "process_broadcast_element)"
         )
 
 

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkstate import columns
+from sparkstate import columns, errors
 from sparkstate.operators.common import user_function
 from sparkstate.operators.keyed.calls import RecordCalls
 from sparkstate.operators.rows import arrow_rows
@@ -63,9 +63,26 @@ class PairedCalls(RecordCalls, abc.ABC):
     def run(self, overlay: Overlay, records: Iterable[tuple[int, int | None, Call, Any]]) -> None:
         """Call the method of each record (number of its key, event time, method, row), and put out what it yields. The
         overlay is bound."""
-        cursor = self.cursor
         yielded: list[Any] = []
         emitted: list[int | None] | None = [] if self.spec.emit_timestamps else None
+        if self.spec.on_error == "side-output":
+            self._loop_with_care(overlay, records, yielded, emitted)
+        else:
+            self._loop(overlay, records, yielded, emitted)
+        self.count_late_rows(overlay)
+        if self.stamps_rows:
+            stamps = [stamp for stamp, _ in yielded]
+            yielded, emitted = [row for _, row in yielded], emitted if emitted is None else stamps
+        self.outputs.put(overlay, yielded, emitted)
+
+    def _loop(
+        self,
+        overlay: Overlay,
+        records: Iterable[tuple[int, int | None, Call, Any]],
+        yielded: list[Any],
+        emitted: list[int | None] | None,
+    ) -> None:
+        cursor = self.cursor
         row: Any = None
         try:
             for cursor.number, cursor.stamp, call, row in records:
@@ -79,11 +96,36 @@ class PairedCalls(RecordCalls, abc.ABC):
                     emitted.extend([cursor.stamp] * (len(yielded) - before))
         except Exception as error:
             raise self.user_error(overlay, error, f"row {user_function.shorten(row)}") from error
-        self.count_late_rows(overlay)
-        if self.stamps_rows:
-            stamps = [stamp for stamp, _ in yielded]
-            yielded, emitted = [row for _, row in yielded], emitted if emitted is None else stamps
-        self.outputs.put(overlay, yielded, emitted)
+
+    def _loop_with_care(
+        self,
+        overlay: Overlay,
+        records: Iterable[tuple[int, int | None, Call, Any]],
+        yielded: list[Any],
+        emitted: list[int | None] | None,
+    ) -> None:
+        """The loop for operators that may reject records: each goes, with its columns, to the output of its input."""
+        cursor = self.cursor
+        rejected: tuple[list[Any], list[Any]] = ([], [])
+        for cursor.number, cursor.stamp, call, row in records:
+            before = len(yielded)
+            try:
+                yielded.extend(call(row, cursor) or ())
+            except Exception as error:
+                failure = self.user_error(overlay, error, f"row {user_function.shorten(row)}")
+                if not isinstance(failure, errors.UserCodeError):
+                    raise failure from error
+                self.undo_record(yielded, before)
+                rejected[call is self.calls[1]].append((*row, str(failure)))
+            if cursor.journal:
+                cursor.journal.clear()
+            if cursor.namespaced:
+                cursor.reset_namespaces()
+            if emitted is not None:
+                emitted.extend([cursor.stamp] * (len(yielded) - before))
+        for tag, rows in zip(self.spec.error_tags, rejected, strict=True):
+            if rows:
+                self.outputs.put_side(overlay, tag, rows)
 
 
 class TwoInputCalls(PairedCalls):

@@ -1,0 +1,150 @@
+"""How far a command is: a line on a terminal, and in a pod of the operator an answer to its question.
+
+A command that the operator runs has no right to write anything into the API server, and the operator has none to read
+logs. So the command answers one request, ``GET /v1/progress`` on the port that it is given, with two numbers and
+nothing else of the job. It needs no key. Whatever fails about it, the command goes on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import json
+import os
+import socket
+import socketserver
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TextIO
+
+from sparkstate.clock import Clock
+from sparkstate.driver import long_work
+from sparkstate.runner.progress import TransferLine
+
+PORT_VARIABLE: Final = "SPARKSTATE_PROGRESS_PORT"
+COMMAND_VARIABLE: Final = "SPARKSTATE_COMMAND"
+"""The name that the operator gave the command; the answer repeats it, because addresses of pods are used again."""
+COMMAND_HEADER: Final = "X-Sparkstate-Command"
+PATH: Final = "/v1/progress"
+PATIENCE_S: Final = 5.0
+"""For bytes of a request: a caller that is silent for longer is given up, and the next one has its turn."""
+
+Tell = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class _Amount:
+    done_bytes: int
+    total_bytes: int
+
+
+class CommandProgress:
+    """One piece of long work. Any thread may read."""
+
+    def __init__(self, kind: str, clock: Clock) -> None:
+        self._kind = kind
+        self._clock = clock
+        self._since_ms, self._began = clock.now_ms(), clock.monotonic()
+        self._amount = _Amount(0, 0)
+
+    def tell(self, done_bytes: int, total_bytes: int) -> None:
+        """So much is done of so much."""
+        self._amount = _Amount(done_bytes, total_bytes)
+
+    def document(self) -> dict[str, Any]:
+        """As the field ``progress`` of a driver's status; empty while nothing was found to do."""
+        amount = self._amount
+        if not amount.total_bytes:
+            return {"progress": []}
+        left = long_work.left_ms(amount.done_bytes, amount.total_bytes, self._clock.monotonic() - self._began)
+        work = {"kind": self._kind, "name": "", "since_ms": self._since_ms, "left_ms": left}
+        return {"progress": [{**work, "done_bytes": amount.done_bytes, "total_bytes": amount.total_bytes}]}
+
+
+@contextlib.contextmanager
+def shown(
+    kind: str, clock: Clock, stream: TextIO = sys.stderr, environ: Mapping[str, str] = os.environ
+) -> Iterator[Tell]:
+    """Gives a function that takes the bytes done and the bytes to do. ``kind``: one word for the work."""
+    line, work = TransferLine(stream, clock, kind), CommandProgress(kind, clock)
+
+    def tell(done_bytes: int, total_bytes: int) -> None:
+        work.tell(done_bytes, total_bytes)
+        line.tell(done_bytes, total_bytes)
+
+    with contextlib.closing(_Endpoint(work, environ)):
+        try:
+            yield tell
+        finally:
+            line.clear()
+
+
+class _Endpoint:
+    """Serves ``work`` where ``environ`` asks for it."""
+
+    def __init__(self, work: CommandProgress, environ: Mapping[str, str]) -> None:
+        self._server: _Server | None = None
+        port = environ.get(PORT_VARIABLE, "")
+        if not port.isdecimal():
+            return
+        try:
+            self._server = _Server(int(port), work, environ.get(COMMAND_VARIABLE, ""))
+        except (OSError, OverflowError) as error:
+            sys.stderr.write(f"nobody can ask how far this is: port {port}: {error}\n")
+            return
+        threading.Thread(target=self._server.serve_forever, name="progress", daemon=True).start()
+
+    def close(self) -> None:
+        """Nobody is answered any more. Waits for no caller that is silent."""
+        if self._server is not None:
+            threading.Thread(target=self._end, args=(self._server,), name="progress-end", daemon=True).start()
+
+    @staticmethod
+    def _end(server: _Server) -> None:
+        server.shutdown()
+        server.server_close()
+
+
+class _Server(socketserver.TCPServer):
+    """One connection at a time: there is one caller, and others shall not cost memory."""
+
+    def __init__(self, port: int, work: CommandProgress, command: str) -> None:
+        self.work = work
+        self.command = command
+        super().__init__(("", port), _Handler, bind_and_activate=False)
+        self.socket.close()
+        self.socket = _listening(port)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A caller that left, or sent nonsense, is no news."""
+
+
+def _listening(port: int) -> socket.socket:
+    """On every address of the pod."""
+    with contextlib.suppress(OSError):  # a host may have IPv6 in its kernel and no address of it
+        return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True)
+    return socket.create_server(("", port))
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    server: _Server
+    timeout = PATIENCE_S
+    server_version, sys_version = "sparkstate", ""
+
+    def do_GET(self) -> None:
+        """The one request that is answered."""
+        if self.path != PATH:
+            self.send_error(404)
+            return
+        data = json.dumps(self.server.work.document()).encode()
+        self.send_response(200)
+        self.send_header(COMMAND_HEADER, self.server.command)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  the base class names it so
+        """The container's log is for the command."""

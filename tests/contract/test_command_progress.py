@@ -1,0 +1,142 @@
+"""A command of the engine that says how far it is, and the operator that asks it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import socket
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.machine import loopback
+from support.scene.decisions import NOW, acts, job, look, revision, running_status
+from support.storage.stores import ManualClock
+
+from sparkstate.checkpoint import purge
+from sparkstate.checkpoint.removal import Removal
+from sparkstate.cli import command_progress
+from sparkstate.storage import open_store
+from sparkstate_operator import actions, answers, clock, errors, observed
+from sparkstate_operator.config import Config
+from sparkstate_operator.core import naming
+from sparkstate_operator.decide import progress
+from sparkstate_operator.edges.driver import Drivers
+from sparkstate_operator.objects import commands, parts
+
+MIB = 2**20
+NAME = naming.command_job("orders", "uid-1", "purge")
+
+
+def environment() -> dict[str, str]:
+    """The variables of the container in which the operator runs a purge, on a free port in place of its own."""
+    status = running_status(phase="Deleting", intent={"action": "delete", "attempt": 1, "policy": "purge"})
+    seen = observed.ObservedState(job(status, deleting=True), NOW)
+    (action,) = acts(look(seen), actions.CreateCommand)
+    context = parts.Context(seen.job, revision(), Config())
+    made = commands.job(commands.of_job(context, action, "orders-1"), {})
+    (container,) = made["spec"]["template"]["spec"]["containers"]
+    found = {one["name"]: one.get("value", "") for one in container["env"]}
+    assert found[command_progress.PORT_VARIABLE] == "8480"
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return {**found, command_progress.PORT_VARIABLE: str(free.getsockname()[1])}
+
+
+def ask(environ: dict[str, str], name: str = NAME, address: str = "127.0.0.1") -> dict[str, Any]:
+    """What the operator hears."""
+
+    async def asking() -> dict[str, Any]:
+        drivers = Drivers(clock.SystemClock(), int(environ[command_progress.PORT_VARIABLE]))
+        try:
+            return await drivers.command_progress(address, name, "c-1")
+        finally:
+            await drivers.close()
+
+    return asyncio.run(asking())
+
+
+@pytest.fixture
+def environ() -> dict[str, str]:
+    return environment()
+
+
+@contextlib.contextmanager
+def working(environ: dict[str, str], clock_: ManualClock | None = None) -> Iterator[command_progress.Tell]:
+    with command_progress.shown("purge", clock_ or ManualClock(), io.StringIO(), environ) as tell:
+        yield tell
+
+
+def test_the_operator_reads_how_far_a_command_is_as_it_reads_a_drivers_work(environ: dict[str, str]) -> None:
+    now = ManualClock()
+    with working(environ, now) as tell:
+        assert ask(environ) == {"progress": []}
+        now.sleep(10)
+        tell(300 * MIB, 1200 * MIB)
+        found = ask(environ)
+        answers.require(found, {"progress": answers.STATUS["progress"]})
+        command = observed.Command(NAME, "c-1", "1", "purge", False, False, progress=found)
+        assert progress.of_command(command, None) == "purge 20 %: 300Mi of 1200Mi, 30s left"
+        assert [ask(environ, address=address) for address in loopback.BOTH] == [found] * len(loopback.BOTH)
+
+
+def test_an_answer_of_another_command_and_none_at_all_count_for_nothing(environ: dict[str, str]) -> None:
+    with pytest.raises(errors.DriverUnavailable):
+        ask(environ)
+    with working(environ), pytest.raises(errors.DriverUnavailable, match="not of another"):
+        ask(environ, name="another")
+
+
+def test_the_operator_sends_no_key_to_a_command() -> None:
+    heard: list[bytes] = []
+
+    async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.close()
+
+    async def asking() -> None:
+        stranger = await asyncio.start_server(listen, "127.0.0.1", 0)
+        drivers = Drivers(clock.SystemClock(), stranger.sockets[0].getsockname()[1])
+        with pytest.raises(errors.DriverUnavailable):
+            await drivers.command_progress("127.0.0.1", NAME, "c-1")
+        await drivers.close()
+        stranger.close()
+
+    asyncio.run(asking())
+    assert heard[0].startswith(b"GET /v1/progress ")
+    assert b"authorization" not in heard[0].lower()
+
+
+def test_nothing_else_is_answered_and_a_silent_caller_holds_up_no_end(environ: dict[str, str]) -> None:
+    port = int(environ[command_progress.PORT_VARIABLE])
+    with working(environ):
+        for path in ("/", "/v1/status", "/v1/progress/"):
+            with pytest.raises(urllib.error.HTTPError, match="404"):
+                urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10)
+        silent = socket.create_connection(("127.0.0.1", port))
+    silent.close()
+
+
+def test_a_port_that_is_taken_and_one_that_is_none_stop_no_command(environ: dict[str, str]) -> None:
+    told: list[tuple[int, int]] = []
+    with socket.create_server(("", 0)) as taken:
+        for port in (str(taken.getsockname()[1]), "none", "99999", ""):
+            with working({**environ, command_progress.PORT_VARIABLE: port}) as tell:
+                tell(1, 2)
+                told.append((1, 2))
+    assert len(told) == 4
+
+
+def test_the_bytes_of_a_savepoint_that_is_deleted_are_those_of_its_files(tmp_path: Path) -> None:
+    now = ManualClock()
+    folder = tmp_path / "elsewhere" / "savepoint-012345-aa"
+    folder.mkdir(parents=True)
+    for number in range(3):
+        (folder / f"{number}").write_bytes(b"x" * 100)
+    told: list[tuple[int, int]] = []
+    removal = Removal(lambda done, total: told.append((done, total)))
+    assert purge.delete_savepoint(str(folder), open_store, now, removal=removal)
+    assert told == [(100, 300), (200, 300), (300, 300)]
