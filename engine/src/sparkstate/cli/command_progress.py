@@ -118,7 +118,7 @@ class _Server(socketserver.TCPServer):
         self.socket = _listening(port)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A caller that left, or sent nonsense, is no news."""
+        """Nothing is logged about a caller that left or sent nonsense."""
 
 
 def _listening(port: int) -> socket.socket:
