@@ -48,9 +48,13 @@ RULES = st.none() | st.builds(Rule, st.integers(1, 25), st.booleans(), st.boolea
 SPACED = ValueStateDescriptor("spaced", Types.LONG())
 MEAN = ValueStateDescriptor("mean", Types.DOUBLE())
 ODD = ValueStateDescriptor("odd", Types.BOOLEAN())
-KEYS = {"text": ("a", "b", "c", "d"), "numbers": (0, -7, 2**63 - 1, None)}
-KEY_TYPES = {"text": Types.STRING(), "numbers": Types.LONG()}
-SIDES = {"text": OutputTag("side", "user string, v long"), "numbers": OutputTag("side", "user long, v long")}
+KEYS = {
+    "text": ("a", "b", "c", "d"),
+    "numbers": (0, -7, 2**63 - 1, 4),
+    "numbers and null": (0, -7, 2**63 - 1, None),
+}
+KEY_TYPES = {"text": Types.STRING(), "numbers": Types.LONG(), "numbers and null": Types.LONG()}
+SIDES = {kind: OutputTag("side", f"user {'string' if kind == 'text' else 'long'}, v long") for kind in KEYS}
 
 
 class Most(ReduceFunction):

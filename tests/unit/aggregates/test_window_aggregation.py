@@ -22,6 +22,7 @@ from sparkstate.aggregates.extremes import Extreme
 from sparkstate.aggregates.slices import Slices
 from sparkstate.aggregates.sums import Average, Count, Sum
 from sparkstate.aggregates.window_aggregation import WindowAggregation
+from sparkstate.backends import loader
 from sparkstate.backends.hashmap.store import HashMapStoreFactory
 from sparkstate.backends.rocksdb.factory import RocksDBStoreFactory
 from sparkstate.functions import MIN_WATERMARK, OutputTag
@@ -48,6 +49,8 @@ OUTPUTS = (
 )
 KEYS = {"numbers": (0, -7, 2**63 - 1, None), "text": ("a", "b\0", "", None)}
 KEY_TYPES = {"numbers": Types.LONG(), "text": Types.STRING()}
+ANOTHER = {"numbers": 5, "text": "c"}
+"""In the place of the null key, with which timers are objects."""
 KEY_SPACE = KeySpace(16, 2)
 LATE = OutputTag("late", "k long, v long, s string")
 
@@ -134,8 +137,8 @@ SHAPES = st.tuples(
 
 @pytest.mark.parametrize("kind", list(KEYS))
 @settings(max_examples=20, deadline=None)
-@given(epochs=EPOCHS, shape=SHAPES, begins_on=st.sampled_from(["hashmap", "rocksdb"]))
-def test_slices_give_what_lists_of_rows_give(kind, epochs, shape, begins_on):
+@given(epochs=EPOCHS, shape=SHAPES, begins_on=st.sampled_from(["hashmap", "rocksdb"]), has_null=st.booleans())
+def test_slices_give_what_lists_of_rows_give(kind, epochs, shape, begins_on, has_null):
     size, slide, offset, lateness = shape
     offset = offset % slide if offset >= 0 else -(-offset % slide)
     model = Model(size, slide, offset, lateness)
@@ -143,7 +146,7 @@ def test_slices_give_what_lists_of_rows_give(kind, epochs, shape, begins_on):
     backend, opened = begins_on, harness(kind, begins_on, slices, LATE)
     try:
         for pushed, watermark, restores in [*epochs, ([], 10_000, False)]:
-            rows = [(KEYS[kind][key], *others) for key, *others in pushed]
+            rows = [(key_of(kind, key, has_null), *others) for key, *others in pushed]
             opened.clear_output()
             opened.process_elements(
                 [({"k": key, "v": value, "s": text}, time) for key, time, value, text in rows], watermark
@@ -164,6 +167,11 @@ def test_slices_give_what_lists_of_rows_give(kind, epochs, shape, begins_on):
         opened.close()
 
 
+def key_of(kind, number, has_null):
+    key = KEYS[kind][number]
+    return ANOTHER[kind] if key is None and not has_null else key
+
+
 def rows_left(kind, slices, snapshot):
     """Entries of state and timers in a snapshot."""
     with harness(kind, "hashmap", slices, LATE) as opened:
@@ -175,13 +183,13 @@ STEEP = st.tuples(st.integers(8, 24), st.integers(1, 4), st.integers(0, 0), st.s
 
 
 @settings(max_examples=60, deadline=None)
-@given(epochs=EPOCHS, shape=STEEP)
-def test_windows_that_overlap_much_give_the_same(epochs, shape):
+@given(epochs=EPOCHS, shape=STEEP, has_null=st.booleans())
+def test_windows_that_overlap_much_give_the_same(epochs, shape, has_null):
     """They are merged from tails and a front; late rows change slices that were merged."""
     model, slices = Model(*shape), Slices(*shape)
     with harness("numbers", "hashmap", slices, LATE) as opened:
         for pushed, watermark, _ in [*epochs, ([], 10_000, False)]:
-            rows = [(KEYS["numbers"][key], *others) for key, *others in pushed]
+            rows = [(key_of("numbers", key, has_null), *others) for key, *others in pushed]
             opened.clear_output()
             opened.process_elements(
                 [({"k": key, "v": value, "s": text}, time) for key, time, value, text in rows], watermark
@@ -255,6 +263,50 @@ def run_epoch(operator, kind, epoch):
     found = [tuple(row.values()) for each in overlay.output() for row in each.to_pylist()]
     commit_overlays([(operator, overlay)])
     return found
+
+
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+def test_a_window_that_begins_and_ends_within_an_epoch_writes_nothing(tmp_path, backend):
+    settings = StateBackendSettings(type=backend, managed_memory_bytes=8 * MIB)
+    factory = loader.create_store_factory(settings, tmp_path)
+    stores = {
+        shard: factory.create(shard, KEY_SPACE.key_groups_of_shard(shard), tmp_path / str(shard))
+        for shard in range(2)
+    }
+    operator = operator_of("numbers", Slices(10, 10), stores, None)
+    written = []
+    for watermark, times in ((99, [9, 50, 51, 99]), (120, [102, 111, 131]), (200, [134])):
+        batch = pa.record_batch(
+            {
+                "k": [time % 3 for time in times],
+                "v": times,
+                columns.KEY_GROUP: pa.array([time % 3 * 5 for time in times], pa.int32()),
+                columns.TIMESTAMP: times,
+            }
+        )
+        overlay = operator.begin(watermark, 0 if watermark == 99 else 99, 0)
+        operator.process_batch(overlay, batch)
+        operator.finish(overlay, watermark)
+        written.append(Counter(rows_written(operator.changes(overlay))))
+        commit_overlays([(operator, overlay)])
+    assert written[0] == {}
+    # The window from 130 to 140 is left, with its timer and six values ...
+    assert written[1] == {("pairs", True): 6, ("timer_columns", True): 1}
+    # ... which go in the last epoch.
+    assert written[2] == {("pairs", False): 6, ("timer_columns", False): 1}
+    for store in stores.values():
+        assert sum(table.rows for table in store.stats().tables) == 0 or backend == "rocksdb"
+        store.close()
+    factory.close()
+
+
+def rows_written(changes):
+    """For each change its form, and whether something is written or deleted."""
+    for change in (each for of_shard in changes.by_shard.values() for each in of_shard):
+        assert not (change.values or change.columns or change.timers)
+        for name, flags in (("pairs", "present"), ("timer_columns", "registered")):
+            found = getattr(change, name)
+            yield from ((name, flag) for flag in (() if found is None else getattr(found, flags).tolist()))
 
 
 def test_the_sum_of_doubles_does_not_depend_on_the_cut():

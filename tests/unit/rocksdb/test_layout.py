@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkstate import errors
-from sparkstate.backends import long_index
+from sparkstate.backends import long_index, timer_columns
 from sparkstate.backends.base import NamespacedCell, StateKind, TableChanges, TableSpec, Timer
 from sparkstate.backends.rocksdb import layout
 from sparkstate.backends.value_columns import ValueColumns
@@ -55,6 +55,25 @@ def test_rows_made_at_once_are_the_rows_made_one_by_one(key_type, keys, data):
     rows = codec.rows([kg for kg, _ in entries], [cell for _, cell in entries])
     assert rows == [composite_row(key_type, kg, cell) for kg, cell in entries]
     assert rows == [codec.row(kg, cell) for kg, cell in entries]
+
+
+@given(timers=st.lists(st.tuples(LONGS, LONGS, KEY_GROUPS), max_size=6))
+def test_rows_of_timers_made_at_once_are_the_rows_made_one_by_one(timers):
+    stamps, keys = (np.array([timer[at] for timer in timers], np.int64) for at in (0, 1))
+    groups = np.array([group for _, _, group in timers], np.int32)
+    rows = layout.timer_rows(timer_columns.registered(stamps, keys, groups))
+    codec = layout.RowCodec(spec_of(Types.LONG(), StateKind.EVENT_TIMERS))
+    assert rows == [codec.timer_row(Timer(*timer)) for timer in timers]
+    again = layout.timers_of(rows)
+    found = (again.timestamps.tolist(), again.keys.tolist(), again.key_groups.tolist())
+    assert list(zip(*found, strict=True)) == timers
+
+
+@given(key=LONGS | st.none(), namespace=NAMESPACES, beside=st.booleans())
+def test_timers_of_null_keys_and_namespaces_have_no_place_in_columns(key, namespace, beside):
+    codec = layout.RowCodec(spec_of(Types.LONG(), StateKind.EVENT_TIMERS))
+    rows = [codec.timer_row(Timer(3, key, 1, namespace))] + beside * [codec.timer_row(Timer(4, 7, 1))]
+    assert (layout.timers_of(rows) is None) == (key is None or namespace is not None)
 
 
 def test_a_lone_surrogate_is_a_key_like_any_other():

@@ -7,16 +7,18 @@ import tempfile
 import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from support.backends import cells
-from support.backends.cells import TIMERS, commit, timer
+from support.backends.cells import TIMERS, commit, group_of, timer
 from support.storage.stores import ManualClock
 
-from sparkstate.backends.base import StateKind, TableSpec
+from sparkstate.backends.base import StateKind, TableChanges, TableSpec
 from sparkstate.backends.rocksdb.factory import RocksDBStoreFactory
+from sparkstate.backends.timer_columns import TimerColumns
 from sparkstate.keygroups import KeyGroupRange
 from sparkstate.serde.types import Types
 from sparkstate.settings import StateBackendSettings
@@ -101,17 +103,22 @@ def test_far_more_timers_than_the_cache_holds_fire_in_order(make_slot):
     assert store.table(TIMERS).next_timestamp() == 17
 
 
-class TimerTable(RuleBasedStateMachine):
-    """A table with a cache of three against a plain set: whatever is registered, deleted and asked, they
-    agree."""
+def columns_of(marks):
+    stamps, keys = (np.array([mark[at] for mark in marks], np.int64) for at in (0, 1))
+    groups = np.array([group_of(key) for _, key in marks], np.int32)
+    return TimerColumns(stamps, keys, groups, np.array(list(marks.values()), np.bool_))
 
-    @initialize(cache=st.integers(1, 4))
-    def open(self, cache):
+
+class TimerTable(RuleBasedStateMachine):
+    """A table with a small cache, or one on the heap, against a plain set: whatever is registered, deleted and asked,
+    one by one or as columns, they agree."""
+
+    @initialize(cache=st.integers(1, 4), service=st.sampled_from(("rocksdb", "rocksdb", "heap")))
+    def open(self, cache, service):
         self.folder = tempfile.TemporaryDirectory()
         options = {"timer-service.cache-size": str(cache)}
-        self.factory = RocksDBStoreFactory(
-            StateBackendSettings(type="rocksdb", options=options), Path(self.folder.name), ManualClock()
-        )
+        settings = StateBackendSettings(type="rocksdb", options=options, timer_service=service)
+        self.factory = RocksDBStoreFactory(settings, Path(self.folder.name), ManualClock())
         self.number = 0
         self.store = self.new_store()
         self.model = set()
@@ -122,11 +129,15 @@ class TimerTable(RuleBasedStateMachine):
 
     @rule(
         marks=st.dictionaries(st.tuples(st.integers(-3, 12), st.integers(0, 2)), st.booleans(), max_size=8),
+        as_columns=st.booleans(),
     )
-    def commit(self, marks):
+    def commit(self, marks, as_columns):
         registered = [timer(*mark) for mark, on in marks.items() if on]
         deleted = [timer(*mark) for mark, on in marks.items() if not on]
-        commit(self.store, cells.timers(registered, deleted))
+        if as_columns:
+            self.store.commit([TableChanges(TIMERS, timer_columns=columns_of(marks))], {})
+        else:
+            commit(self.store, cells.timers(registered, deleted))
         self.model.update((found.timestamp, found.key) for found in registered)
         self.model.difference_update((found.timestamp, found.key) for found in deleted)
 
@@ -135,6 +146,18 @@ class TimerTable(RuleBasedStateMachine):
         found = [(stamp, key) for stamp, key, _ in due(self.store, until)]
         assert [stamp for stamp, _ in found] == sorted(stamp for stamp, _ in found)
         assert sorted(found) == sorted(entry for entry in self.model if entry[0] <= until)
+
+    @rule(until=st.integers(-4, 13), at_once=st.integers(1, 5))
+    def ask_for_columns(self, until, at_once):
+        parts = list(self.store.table(TIMERS).due_columns(until, at_once))
+        found = [
+            each
+            for part in parts
+            for each in zip(
+                part.timestamps.tolist(), part.keys.tolist(), part.key_groups.tolist(), strict=True
+            )
+        ]
+        assert found == [(stamp, key, group_of(key)) for stamp, key, _ in due(self.store, until)]
 
     @rule(until=st.integers(-4, 13))
     def ask_for_the_first_only(self, until):

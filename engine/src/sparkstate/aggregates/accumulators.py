@@ -119,7 +119,8 @@ class StoredAccumulators:
         entries were there before."""
         stored = self._rows.get(keys, namespaces=spaces)
         counts, was_there = numbers(stored, np.int64)
-        self._rows.update(keys, counts + np.bincount(codes, minlength=len(counts)), namespaces=spaces)
+        is_new = ~was_there
+        self._rows.update_new(keys, counts + np.bincount(codes, minlength=len(counts)), is_new, spaces)
         for output, states in zip(self._outputs, self._states[1:], strict=True):
             if not states:
                 continue
@@ -127,7 +128,7 @@ class StoredAccumulators:
             before = self._parts(states, keys, spaces, stored)
             folded = output.aggregate.fold(before, Rows(codes, len(keys), values, times))
             for state, array in zip(states, folded, strict=True):
-                state.update(keys, array, namespaces=spaces)
+                state.update_new(keys, array, is_new, spaces)
         return was_there
 
     def merge(self, entries: Entries, codes: Codes, count: int) -> Entries:

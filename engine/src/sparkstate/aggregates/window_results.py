@@ -63,14 +63,21 @@ class WindowResults:
         """The same for windows that end now, each the next one of its key."""
         if not self.has_tails:
             return self.whole(keys, ends)
-        turns, has_turn = numbers(self._turns.get(keys, namespaces=_front(keys)), np.int64)
-        goes_on = has_turn & (ends - self.slices.size <= turns)
+        starts = ends - self.slices.size
+        tails = self._tails.read(keys, starts)
+        goes_on = accumulators.has_rows(tails).copy()
+        # A tail lies before the turn. Without one the window may begin at the turn, or have no rows before it.
+        if len(rest := np.flatnonzero(~goes_on)):
+            some = keys.select(rest)
+            turns, has_turn = numbers(self._turns.get(some, namespaces=_front(some)), np.int64)
+            goes_on[rest] = has_turn & (starts[rest] <= turns)
         stepping, turning = np.flatnonzero(goes_on), np.flatnonzero(~goes_on)
         if not len(turning):
-            return self._step(keys, ends)
+            return self._step(keys, ends, tails)
         if not len(stepping):
             return self._turn(keys, ends)
-        first, first_more = self._step(keys.select(stepping), ends[stepping])
+        own_tails = accumulators.taken(tails, stepping)
+        first, first_more = self._step(keys.select(stepping), ends[stepping], own_tails)
         second, second_more = self._turn(keys.select(turning), ends[turning])
         back = np.argsort(np.concatenate([stepping, turning]))
         merged = accumulators.taken(accumulators.joined(first, second), back)
@@ -118,7 +125,7 @@ class WindowResults:
         found, present = self.stored.read_present(pairs, flat)
         return found, present.reshape(spaces.shape)
 
-    def _step(self, keys: BatchKeys, ends: Times) -> tuple[Entries, Flags]:
+    def _step(self, keys: BatchKeys, ends: Times, tails: Entries) -> tuple[Entries, Flags]:
         """Windows from tail, front, and the slices that the windows before did not have."""
         count, places = len(ends), np.arange(len(ends))
         spaces = self.slices.of_windows(ends)[:, -self.slices.per_slide :]
@@ -127,7 +134,6 @@ class WindowResults:
         front = self._tails.read(keys, _front(keys))
         front = self.stored.merge(accumulators.joined(front, new), np.concatenate([places, new_codes]), count)
         starts = ends - self.slices.size
-        tails = self._tails.read(keys, starts)
         merged = self.stored.merge(accumulators.joined(tails, front), np.tile(places, 2), count)
         used = np.flatnonzero(accumulators.has_rows(tails))
         if len(used):

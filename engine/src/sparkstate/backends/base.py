@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias, r
 
 from sparkstate.backends import value_columns
 from sparkstate.backends.keyed_table import KeyedTable
+from sparkstate.backends.timer_columns import TimerColumns
 from sparkstate.backends.value_columns import Flags, KeyGroups, ValueColumns, Values
 from sparkstate.keygroups import KeyGroupRange
 
@@ -119,7 +120,8 @@ class TableChanges:
 
     ``values`` is used by VALUE, REDUCING and AGGREGATING tables (value or DELETED), ``lists`` and ``maps`` by theirs,
     ``timers`` by timer tables (True = register, False = delete). Columnar tables (``value_columns``) may have
-    ``columns`` and ``pairs`` as well; no cell is in two of them.
+    ``columns`` and ``pairs`` as well, and timer tables of a ``TimerColumnsStore`` ``timer_columns``; no cell and no
+    timer is in two of them.
     """
 
     spec: TableSpec
@@ -130,6 +132,7 @@ class TableChanges:
     lists: dict[Cell, ListChange] = field(default_factory=dict)
     maps: dict[Cell, MapChange] = field(default_factory=dict)
     timers: dict[Timer, bool] = field(default_factory=dict)
+    timer_columns: TimerColumns | None = None
 
     def column_parts(self, size: int) -> Iterator[TableChanges]:
         """The columns alone, in the order of their stored rows, so many entries at a time."""
@@ -137,13 +140,19 @@ class TableChanges:
             yield TableChanges(self.spec, columns=part)
         for part in _parts(self.pairs, size):
             yield TableChanges(self.spec, pairs=part)
+        if self.timer_columns is not None:
+            for places in _sliced(self.timer_columns.row_order(), size):
+                yield TableChanges(self.spec, timer_columns=self.timer_columns.select(places))
 
 
 def _parts(columns: ValueColumns | None, size: int) -> Iterator[ValueColumns]:
     if columns is not None:
-        order = value_columns.row_order(columns.keys, columns.key_groups)
-        for start in range(0, len(columns), size):
-            yield columns.select(order[start : start + size])
+        for places in _sliced(value_columns.row_order(columns.keys, columns.key_groups), size):
+            yield columns.select(places)
+
+
+def _sliced(order: Any, size: int) -> Iterator[Any]:
+    return (order[start : start + size] for start in range(0, len(order), size))
 
 
 class CanonicalRow(NamedTuple):

@@ -6,12 +6,16 @@ Used by the hash map backend, and by the RocksDB backend when its timer service 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sparkstate.backends import canonical
+import numpy as np
+
+from sparkstate.backends import canonical, timer_columns, value_columns
 from sparkstate.backends.base import CanonicalRow, TableSpec, Timer
 from sparkstate.backends.layered_dict import ABSENT, LayeredDict, View
+from sparkstate.backends.timer_columns import TimerColumns
 
 
 class HeapTimerTable:
@@ -32,15 +36,49 @@ class HeapTimerTable:
 
     def add(self, timer: Timer) -> None:
         """Register; nothing happens if it is there."""
-        timestamp = timer.timestamp
+        bucket = self._bucket_for(timer.timestamp)
+        if (timer.key, timer.namespace) not in bucket:
+            bucket[timer.key, timer.namespace] = timer.key_group
+            self._count += 1
+
+    def apply_columns(self, columns: TimerColumns) -> None:
+        """Register and delete many."""
+        for registered in (False, True):
+            change = self._add_all if registered else self._remove_all
+            chosen = columns.select(np.flatnonzero(columns.registered == registered))
+            stamps = chosen.timestamps
+            if len(stamps) and (stamps != stamps[0]).any():
+                chosen = chosen.select(np.argsort(stamps, kind="stable"))
+                stamps = chosen.timestamps
+            keys, groups = chosen.keys.tolist(), chosen.key_groups.tolist()
+            ends = (np.flatnonzero(np.diff(stamps)) + 1).tolist()
+            for start, end in itertools.pairwise([0, *ends, len(keys)] if keys else []):
+                change(int(stamps[start]), keys[start:end], groups[start:end])
+
+    def _add_all(self, timestamp: int, keys: Sequence[Any], groups: Sequence[int]) -> None:
+        bucket = self._bucket_for(timestamp)
+        before = len(bucket)
+        bucket.update(zip(zip(keys, itertools.repeat(None)), groups, strict=True))
+        self._count += len(bucket) - before
+
+    def _remove_all(self, timestamp: int, keys: Sequence[Any], groups: Sequence[int]) -> None:
+        bucket = self._own_bucket(timestamp)
+        if bucket is None:
+            return
+        before, remove = len(bucket), bucket.pop
+        for key in keys:
+            remove((key, None), None)
+        self._count -= before - len(bucket)
+        if not bucket:
+            self._buckets.delete(timestamp)
+
+    def _bucket_for(self, timestamp: int) -> dict[tuple[Any, Any], int]:
         bucket = self._own_bucket(timestamp)
         if bucket is None:
             bucket = {}
             self._buckets.set(timestamp, bucket)
             heapq.heappush(self._heap, timestamp)
-        if (timer.key, timer.namespace) not in bucket:
-            bucket[timer.key, timer.namespace] = timer.key_group
-            self._count += 1
+        return bucket
 
     def remove(self, timer: Timer) -> None:
         """Delete; nothing happens if it is not there."""
@@ -67,6 +105,27 @@ class HeapTimerTable:
 
     def due(self, until: int) -> Iterator[Timer]:
         """Timers with timestamp ≤ ``until`` in order of time; the table must not change meanwhile."""
+        for timestamp in self._due_times(until):
+            for (key, namespace), key_group in self._buckets.get(timestamp).items():
+                yield Timer(timestamp, key, key_group, namespace)
+
+    def due_columns(self, until: int, at_once: int) -> Iterator[TimerColumns | None]:
+        """The same as columns (``base.ColumnarTimerTable``); those of one time are in one part."""
+        cells: list[tuple[Any, Any]] = []
+        groups: list[int] = []
+        times: list[int] = []
+        for timestamp in self._due_times(until):
+            bucket = self._buckets.get(timestamp)
+            cells += bucket
+            groups += bucket.values()
+            times += itertools.repeat(timestamp, len(bucket))
+            if len(cells) >= at_once:
+                yield _columns(times, cells, groups)
+                cells, groups, times = [], [], []
+        if cells:
+            yield _columns(times, cells, groups)
+
+    def _due_times(self, until: int) -> Iterator[int]:
         while self._heap and self._heap[0] <= until:
             self._ready.append(heapq.heappop(self._heap))
         # A timestamp stays in `ready` until its bucket is empty, and is there twice if it was emptied and
@@ -75,8 +134,7 @@ class HeapTimerTable:
         for timestamp in self._ready:
             if timestamp > until:
                 return
-            for (key, namespace), key_group in self._buckets.get(timestamp).items():
-                yield Timer(timestamp, key, key_group, namespace)
+            yield timestamp
 
     def next_timestamp(self) -> int | None:
         """The least timestamp, or None."""
@@ -88,6 +146,17 @@ class HeapTimerTable:
     def freeze(self) -> View:
         """A view for a snapshot in another thread; pass it to :func:`rows`, and release it."""
         return self._buckets.freeze()
+
+
+def _columns(
+    times: Sequence[int], cells: Sequence[tuple[Any, Any]], groups: Sequence[int]
+) -> TimerColumns | None:
+    if any(namespace is not None for _, namespace in cells):
+        return None
+    longs = value_columns.long_keys([key for key, _ in cells])
+    if longs is None:
+        return None
+    return timer_columns.registered(np.array(times, np.int64), longs, np.array(groups, np.int32))
 
 
 def rows(view: View, spec: TableSpec, number: int) -> Iterator[CanonicalRow]:

@@ -16,6 +16,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from sparkstate.batches.keys import BatchKeys
@@ -45,6 +47,13 @@ class BatchValueState(BatchState):
     @abstractmethod
     def update(self, keys: BatchKeys, per_key: Any, mask: Any = None, namespaces: Any = None) -> None:
         """Set one value per key. Raises ``SerializationError`` for values that do not fit the declared type."""
+
+    def update_new(
+        self, keys: BatchKeys, per_key: Any, is_new: npt.NDArray[np.bool_], namespaces: Any
+    ) -> None:
+        """The same by a caller who has read which of the keys have no value in their namespaces (``is_new``). Such a
+        value is never written if it is removed before the epoch ends."""
+        self.update(keys, per_key, namespaces=namespaces)
 
     @abstractmethod
     def clear(self, keys: BatchKeys, mask: Any = None, namespaces: Any = None) -> None:

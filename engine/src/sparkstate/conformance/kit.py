@@ -47,6 +47,8 @@ OTHER: Final = TableSpec(
 )
 NUMBERS: Final = TableSpec("numbers", "values", StateKind.VALUE, Types.LONG(), Types.DOUBLE())
 """A columnar table. No part of ``fill`` and ``content``."""
+NUMBER_TIMERS: Final = TableSpec("numbers", "event timers", StateKind.EVENT_TIMERS, Types.LONG())
+"""Timers of whole-number keys. No part of them either."""
 TABLES: Final = (VALUES, LISTS, MAPS, EVENT_TIMERS, OTHER)
 
 KEYS: Final[dict[Any, int]] = {"a": 0, "b": 5, "": 5, "zero\0inside": 63, "ü": 64, "z": 127, None: 100}

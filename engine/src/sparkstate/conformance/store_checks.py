@@ -18,7 +18,9 @@ from sparkstate.backends.base import (
     StateKind,
     TableChanges,
     TableSpec,
+    Timer,
 )
+from sparkstate.backends.timer_columns import TimerColumns, TimerColumnsStore
 from sparkstate.backends.value_columns import ValueColumns
 from sparkstate.conformance.kit import (
     EVENT_TIMERS,
@@ -26,6 +28,7 @@ from sparkstate.conformance.kit import (
     KEYS,
     LISTS,
     MAPS,
+    NUMBER_TIMERS,
     NUMBERS,
     TABLES,
     VALUES,
@@ -185,6 +188,45 @@ def _check_pairs(store: ShardStore, found: Any) -> None:
         [TableChanges(NUMBERS, dict.fromkeys((*singles, others[0]), DELETED))], {7: 3, 8: 8, None: 1}
     )
     _equal(found.get_many(groups.tolist(), singles), [None] * 4, "values in namespaces, deleted singly")
+
+
+def check_timers_of_whole_number_keys(kit: Kit) -> None:
+    """Timers of whole-number keys, null among them, one by one, and as columns where the store takes them."""
+    store = kit.store()
+    singles = [Timer(5, 0, 3), Timer(5, None, 4), Timer(7, 2**63 - 1, 5), Timer(5, 0, 3, "window")]
+    store.commit([TableChanges(NUMBER_TIMERS, timers=dict.fromkeys(singles, True))], {})
+    found = table(store, NUMBER_TIMERS)
+    _equal(sorted(found.due(FAR_FUTURE), key=repr), sorted(singles, key=repr), "timers")
+    if isinstance(store, TimerColumnsStore) and store.takes_timer_columns:
+        _check_timer_columns(store, found)
+    store.commit([TableChanges(NUMBER_TIMERS, timers=dict.fromkeys(singles[1:], False))], {})
+    for in_canonical, target in ((True, kit.store()), (False, kit.store()), (True, kit.reference())):
+        kit.copy(store, target, in_canonical=in_canonical)
+        _equal(list(table(target, NUMBER_TIMERS).due(FAR_FUTURE)), singles[:1], "restored timers")
+
+
+def _check_timer_columns(store: ShardStore, found: Any) -> None:
+    """Timers that come and go as columns, beside those that do not; all is as before in the end."""
+    _equal(list(found.due_columns(7, 100)), [None], "due timers, not all of which have a place in columns")
+    stamps, keys = np.array([-5, -5, 7, -(2**63)]), np.array([-(2**63), 8, 2**63 - 1, 0])
+    groups, flags = np.array([9, 8, 5, 3], np.int32), np.array([True, True, False, True])
+    store.commit([TableChanges(NUMBER_TIMERS, timer_columns=TimerColumns(stamps, keys, groups, flags))], {})
+    wanted = [Timer(-(2**63), 0, 3), Timer(-5, -(2**63), 9), Timer(-5, 8, 8)]
+    for each in wanted:
+        _equal(found.contains(each), True, f"contains {each}")
+    _equal(sorted(found.due(0)), wanted, "timers written as columns")
+    _equal(found.next_timestamp(), -(2**63), "the first timestamp")
+    for at_once in (1, 100):
+        parts = list(found.due_columns(0, at_once))
+        rows = [
+            zip(p.timestamps.tolist(), p.keys.tolist(), p.key_groups.tolist(), strict=True) for p in parts
+        ]
+        _equal(sorted(Timer(*row) for part in rows for row in part), wanted, "due timers as columns")
+        times = [stamp for part in parts for stamp in part.timestamps.tolist()]
+        _equal(times, sorted(times), "the times of due timers")
+    store.commit([TableChanges(NUMBER_TIMERS, timer_columns=TimerColumns(stamps, keys, groups, ~flags))], {})
+    _equal(list(found.due(0)), [], "timers deleted as columns")
+    _equal(found.next_timestamp(), 5, "the first timestamp left")
 
 
 def check_commit_is_atomic(kit: Kit) -> None:

@@ -29,6 +29,7 @@ class HashMapShardStore:
     """A ``ShardStore`` of dicts and columns."""
 
     takes_columns = True
+    takes_timer_columns = True
 
     def __init__(self, shard: int, key_groups: KeyGroupRange) -> None:
         self.shard = shard

@@ -213,6 +213,8 @@ class HashMapTimerTable(heap_timers.HeapTimerTable):
                 self.add(timer)
             else:
                 self.remove(timer)
+        if changes.timer_columns is not None:
+            self.apply_columns(changes.timer_columns)
         return 0
 
     def load(self, codec: TableCodec, block: RowBlock) -> None:

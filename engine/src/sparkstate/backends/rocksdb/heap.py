@@ -24,6 +24,8 @@ def apply(table: HeapTimerTable, changes: TableChanges) -> None:
             table.add(timer)
         else:
             table.remove(timer)
+    if changes.timer_columns is not None:
+        table.apply_columns(changes.timer_columns)
 
 
 def write(path: Path, tables: Sequence[tuple[TableSpec, HeapTimerTable]]) -> None:

@@ -24,8 +24,9 @@ from urllib.parse import quote
 import numpy as np
 
 from sparkstate import errors
-from sparkstate.backends import value_columns
+from sparkstate.backends import timer_columns, value_columns
 from sparkstate.backends.base import Cell, NamespacedCell, TableSpec, Timer
+from sparkstate.backends.timer_columns import TimerColumns
 from sparkstate.backends.value_columns import KeyGroups
 from sparkstate.serde import composite, scalars
 
@@ -38,6 +39,7 @@ _KEY_GROUPS = tuple(composite.encode_key_group(number) for number in range(1 << 
 _pack_int_row = struct.Struct(">HBQB").pack
 _LONG_ROW: Final = np.dtype([("group", ">u2"), ("is_there", "u1"), ("key", ">u8"), ("namespace", "u1")])
 _PAIR_ROW: Final = np.dtype([*_LONG_ROW.descr, ("space", ">u8")])
+_TIMER_ROW: Final = np.dtype([("timestamp", ">u8"), *_LONG_ROW.descr])
 
 
 def family_name(spec: TableSpec) -> str:
@@ -130,6 +132,32 @@ def long_rows(key_groups: KeyGroups, keys: Any) -> list[bytes]:
         rows["namespace"], rows["space"] = composite.LONG_NAMESPACE, value_columns.to_ordered(keys["space"])
         keys = keys["key"]
     rows["group"], rows["is_there"], rows["key"] = key_groups, 1, value_columns.to_ordered(keys)
+    return _cut(rows)
+
+
+def timer_rows(timers: TimerColumns) -> list[bytes]:
+    """The rows of timers in the default namespace whose keys are whole numbers."""
+    rows = np.zeros(len(timers), _TIMER_ROW)
+    rows["timestamp"] = value_columns.to_ordered(timers.timestamps)
+    rows["group"], rows["is_there"] = timers.key_groups, 1
+    rows["key"] = value_columns.to_ordered(timers.keys)
+    return _cut(rows)
+
+
+def timers_of(rows: Sequence[bytes]) -> TimerColumns | None:
+    """The inverse; None if one of the rows has a null key or a namespace. The table's keys are whole numbers."""
+    data, width = b"".join(rows), _TIMER_ROW.itemsize
+    if len(data) != width * len(rows) or any(len(row) != width for row in rows):
+        return None
+    found = np.frombuffer(data, _TIMER_ROW)
+    # A null key with a namespace may be as long.
+    if not (found["is_there"] == 1).all() or found["namespace"].any():
+        return None
+    stamps, keys = (value_columns.of_ordered(found[name]) for name in ("timestamp", "key"))
+    return timer_columns.registered(stamps, keys, found["group"].astype(np.int32))
+
+
+def _cut(rows: Any) -> list[bytes]:
     data, width = rows.tobytes(), rows.dtype.itemsize
     return [data[at : at + width] for at in range(0, len(data), width)]
 

@@ -62,6 +62,7 @@ class RocksDBShardStore:
     """
 
     takes_columns = True
+    takes_timer_columns = True
 
     def __init__(
         self,
@@ -177,6 +178,8 @@ class RocksDBShardStore:
                 heap.apply(table, change)
             elif isinstance(table, RocksTimerTable):
                 table.applied(write)
+                if change.timer_columns is not None:
+                    table.applied_columns(change.timer_columns)
 
     def write_rows(self, spec: TableSpec, writes: FamilyWrites) -> None:
         """A part of a commit that does not fit in memory: rows that are encoded and checked already."""
@@ -377,14 +380,16 @@ class RocksDBShardStore:
 
 def _single_writes(table: Any, change: TableChanges, kgs: Mapping[Any, int]) -> FamilyWrites:
     """The rows of everything but columns, of which every value fits."""
-    writes: FamilyWrites = table.writes(dataclasses.replace(change, columns=None, pairs=None), kgs)
+    singles = dataclasses.replace(change, columns=None, pairs=None, timer_columns=None)
+    writes: FamilyWrites = table.writes(singles, kgs)
     return writes
 
 
 def _rows(writes: Iterable[tuple[Any, FamilyWrites | None, TableChanges]]) -> Iterator[FamilyWrites]:
     """The rows of a commit, those of columns a part at a time."""
     for table, write, change in writes:
-        if write is not None:
-            yield write
+        if write is None:
+            continue
+        yield write
         for part in change.column_parts(_COLUMN_ROWS):
             yield table.writes(part, {})

@@ -9,13 +9,14 @@ until it compacts them, so a scan starts at ``_complete_to``, never at the begin
 
 from __future__ import annotations
 
-import bisect
-from collections.abc import Iterator, Mapping
+import itertools
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
 from sparkstate.backends.base import TableChanges, TableSpec, Timer
 from sparkstate.backends.rocksdb import layout
 from sparkstate.backends.rocksdb.family import Family, FamilyWrites
+from sparkstate.backends.timer_columns import TimerColumns
 from sparkstate.serde import composite
 
 _END: Final = b"\xff" * 9
@@ -36,20 +37,28 @@ class RocksTimerTable:
         """Every stored row below this one is in the cache; empty = the cache was never filled."""
 
     def due(self, until: int) -> Iterator[Timer]:
-        timer = self.codec.timer
+        return map(self.codec.timer, self._due_rows(until))
+
+    def due_columns(self, until: int, at_once: int) -> Iterator[TimerColumns | None]:
+        """As the contract says."""
+        rows = self._due_rows(until)
+        while part := list(itertools.islice(rows, at_once)):
+            yield layout.timers_of(part)
+
+    def _due_rows(self, until: int) -> Iterator[bytes]:
         # Rows of `until` itself still belong to it, so the end is the first row after them.
         end = composite.encode_long(until) + b"\xff\xff"
         self._fill()
         for row in list(self._cache):
             if row >= end:
                 return
-            yield timer(row)
+            yield row
         if self._complete_to >= end:
             return
         for row, _ in self.family.iterate(self._complete_to):
             if row >= end:
                 return
-            yield timer(row)
+            yield row
 
     def contains(self, timer: Timer) -> bool:
         return self.family.get(self.codec.timer_row(timer)) is not None
@@ -81,17 +90,33 @@ class RocksTimerTable:
         result.values = [b""] * len(result.keys)
         registered_cells = [timer.key for timer, registered in changes.timers.items() if registered]
         layout.check_lengths(self.spec, registered_cells, result.keys, result.values, self._limit)
+        if (columns := changes.timer_columns) is not None:
+            result.deletes += layout.timer_rows(columns.select(~columns.registered))
+            result.keys += layout.timer_rows(columns.select(columns.registered))
+            result.values = [b""] * len(result.keys)
         return result
 
     def applied(self, writes: FamilyWrites) -> None:
         """Bring the cache up to date with the last writes."""
+        if self._complete_to:
+            self._bring_up_to_date(writes.deletes, writes.keys)
+
+    def applied_columns(self, columns: TimerColumns) -> None:
+        """The same for columns that were written."""
         if not self._complete_to:
             return
-        for row in writes.deletes:
-            at = bisect.bisect_left(self._cache, row)
-            if at < len(self._cache) and self._cache[at] == row:
-                del self._cache[at]
-        added = sorted(row for row in writes.keys if row < self._complete_to)
+        if self._complete_to != _END:
+            # Later ones are behind the cache.
+            columns = columns.select(columns.timestamps <= composite.decode_long(self._complete_to))
+        # Mostly the cache has run empty: all that it had has fired.
+        gone = layout.timer_rows(columns.select(~columns.registered)) if self._cache else []
+        self._bring_up_to_date(gone, layout.timer_rows(columns.select(columns.registered)))
+
+    def _bring_up_to_date(self, deletes: Collection[bytes], puts: Collection[bytes]) -> None:
+        if self._cache and deletes:
+            gone = set(deletes)
+            self._cache = [row for row in self._cache if row not in gone]
+        added = sorted(row for row in puts if row < self._complete_to)
         if added:
             self._cache = sorted({*self._cache, *added})
         if len(self._cache) > self._cache_size:

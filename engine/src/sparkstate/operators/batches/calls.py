@@ -9,6 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from sparkstate import columns, errors
+from sparkstate.backends.long_index import Longs
+from sparkstate.backends.value_columns import KeyGroups
 from sparkstate.batches import keys as batch_keys
 from sparkstate.batches.functions import BatchRuntimeContext, RowError
 from sparkstate.batches.keys import BatchKeys
@@ -131,6 +133,18 @@ class BatchCalls:
         overlay.timers_fired += len(timers)
         self._run(
             overlay, keys, stamps, lambda: self.spec.function.on_timers(stamps, keys, self._context), None
+        )
+
+    def fire_columns(self, overlay: Overlay, timestamps: Longs, keys: Longs, groups: KeyGroups) -> None:
+        """The same for timers of event time in the default namespace, as columns."""
+        values = pa.array(keys)
+        numbers = self.tables.prefetch_longs(overlay, values, groups)
+        made = BatchKeys(np.arange(len(keys), dtype=np.int32), values.cast(self._key_type), None, numbers)
+        stamps = pa.array(timestamps)
+        self._context.domain, self._context.timer_namespace = TimeDomain.EVENT_TIME, None
+        overlay.timers_fired += len(keys)
+        self._run(
+            overlay, made, stamps, lambda: self.spec.function.on_timers(stamps, made, self._context), None
         )
 
     def _run(

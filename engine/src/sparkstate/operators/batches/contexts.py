@@ -16,6 +16,7 @@ from sparkstate.functions import MetricGroup, TimeDomain
 from sparkstate.operators.batches import states
 from sparkstate.operators.batches.binding import Binding, chosen
 from sparkstate.operators.rows import frames
+from sparkstate.operators.state.column_timers import ColumnTimers
 from sparkstate.operators.state.overlay import TimerOverlay
 from sparkstate.operators.state.runtime_context import OperatorRuntimeContext
 from sparkstate.state import descriptors
@@ -119,23 +120,48 @@ class BoundBatchTimerService(functions.BatchTimerService):
         self._put(TimeDomain.PROCESSING_TIME, keys, per_key, mask, False)
 
     def _put(self, domain: TimeDomain, keys: BatchKeys, per_key: Any, mask: Any, registered: bool) -> None:
-        numbers, flags = self._binding.numbers(keys), chosen(keys, mask)
-        stamps = _whole(batch_keys.per_key(keys, per_key))
         timers: TimerOverlay = self._binding.overlay.timers[domain]
+        if isinstance(timers, ColumnTimers) and timers.is_columnar:
+            if self._put_columns(timers, keys, per_key, mask, registered):
+                return
+            timers.leave_columns()
+        numbers, flags = self._binding.numbers(keys), chosen(keys, mask)
+        stamps = _whole(batch_keys.per_key(keys, per_key)).to_pylist()
         known = self._binding.overlay.known.keys
         for place, (number, stamp) in enumerate(zip(numbers, stamps, strict=True)):
             if stamp is not None and (flags is None or flags[place]):
                 timers.put((stamp, known[number], None), registered, None)
 
+    def _put_columns(
+        self, timers: ColumnTimers, keys: BatchKeys, per_key: Any, mask: Any, registered: bool
+    ) -> bool:
+        """False: a key is null, which has no place in columns."""
+        numbers, flags = self._binding.number_array(keys), chosen(keys, mask)
+        stamps = _whole(batch_keys.per_key(keys, per_key))
+        if stamps.null_count:
+            valid = stamps.is_valid().to_numpy(zero_copy_only=False)
+            flags = valid if flags is None else flags & valid
+            stamps = stamps.fill_null(0)
+        times = stamps.to_numpy()
+        if flags is not None:
+            numbers, times = numbers[flags], times[flags]
+        known = self._binding.overlay.known
+        longs = known.long_array(numbers)
+        if longs is None:
+            return False
+        if len(longs):
+            timers.put_columns(longs, known.group_array()[numbers], times, registered)
+        return True
 
-def _whole(array: pa.Array) -> list[int | None]:
+
+def _whole(array: pa.Array) -> pa.Array:
     if pa.types.is_null(array.type):
-        return [None] * len(array)
+        return array.cast(pa.int64())
     if not pa.types.is_integer(array.type):
         raise errors.StateError(
             f"timestamps are an array of {array.type}; give whole milliseconds since the Unix epoch"
         )
-    return pc.cast(array, pa.int64()).to_pylist()  # type: ignore[no-any-return]
+    return pc.cast(array, pa.int64())
 
 
 class Context(functions.OnTimersContext):
@@ -156,7 +182,7 @@ class Context(functions.OnTimersContext):
 
     def with_timestamps(self, frame: Any, timestamps: Any) -> pa.RecordBatch:
         batch = frames.to_batch(frame)
-        stamps = pa.array(_whole(batch_keys.to_array(timestamps)), pa.int64())
+        stamps = _whole(batch_keys.to_array(timestamps))
         if len(stamps) != batch.num_rows:
             raise errors.StateError(
                 f"with_timestamps(…) got {len(stamps)} timestamps for a frame of {batch.num_rows} rows"

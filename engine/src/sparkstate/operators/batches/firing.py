@@ -7,16 +7,17 @@ different keys in one set fire together.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import cast
 
+from sparkstate.backends.timer_columns import ColumnarTimerTable
 from sparkstate.functions import TimeDomain
+from sparkstate.operators.batches import column_firing
 from sparkstate.operators.batches.calls import BatchCalls
+from sparkstate.operators.batches.column_firing import CHUNK_TIMERS
 from sparkstate.operators.common.due_timers import DueTimers
 from sparkstate.operators.memory.budget import EpochBudget
+from sparkstate.operators.state.column_timers import ColumnTimers
 from sparkstate.operators.state.overlay import Overlay, TimerKey, TimerOverlay
-
-CHUNK_TIMERS: Final = 8192
-"""The most in a set: a function does much once per call."""
 
 
 def fire_all(calls: BatchCalls, budget: EpochBudget | None, overlay: Overlay, watermark: int) -> None:
@@ -30,9 +31,24 @@ def fire_all(calls: BatchCalls, budget: EpochBudget | None, overlay: Overlay, wa
         if watermark > overlay.watermark:
             calls.bind(overlay, watermark)
             cursor.firing = TimeDomain.EVENT_TIME
-            _fire(calls, budget, overlay, cursor.firing, watermark, watermark)
+            if not _fire_columns(calls, budget, overlay, watermark):
+                calls.bind(overlay, watermark)  # entries may have gone to disk meanwhile
+                _fire(calls, budget, overlay, cursor.firing, watermark, watermark)
     finally:
         cursor.firing = None
+
+
+def _fire_columns(calls: BatchCalls, budget: EpochBudget | None, overlay: Overlay, watermark: int) -> bool:
+    """Whether all could fire as columns. If not, the rest are objects from now on."""
+    timers = overlay.timers[TimeDomain.EVENT_TIME]
+    if not isinstance(timers, ColumnTimers):
+        return False
+    if timers.is_columnar and overlay.spill is None:
+        tables = cast("list[ColumnarTimerTable]", calls.tables.timer_tables(TimeDomain.EVENT_TIME))
+        if column_firing.fire(calls, budget, overlay, timers, tables, watermark):
+            return True
+    timers.leave_columns()
+    return False
 
 
 def _fire(

@@ -186,10 +186,15 @@ class ColumnValueState(_ColumnState, state.BatchValueState):
         values = self._values(array)
         self._handle.set_entries(numbers.tolist(), values, are_stored=self._type.describe() in _AS_THEY_ARE)
 
-    def _set_in(self, numbers: Numbers, spaces: Longs, array: pa.Array) -> None:
+    def update_new(self, keys: BatchKeys, per_key: Any, is_new: Flags, namespaces: Any) -> None:
+        numbers, spaces = self._binding.number_array(keys), self._spaces(keys, namespaces)
+        assert spaces is not None
+        self._set_in(numbers, spaces, batch_keys.per_key(keys, per_key), is_new)
+
+    def _set_in(self, numbers: Numbers, spaces: Longs, array: pa.Array, is_new: Flags | None = None) -> None:
         pairs = self._handle.pairs
         if pairs is not None:
-            pairs.set(numbers, spaces, *self._column(array))
+            pairs.set(numbers, spaces, *self._column(array), is_new)
             return
         values, are_stored = self._values(array), self._type.describe() in _AS_THEY_ARE
         self._handle.set_entries_in(numbers.tolist(), spaces.tolist(), values, are_stored=are_stored)

@@ -164,7 +164,8 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
             processing_time = self._clock.now_ms()
         tables = self._tables.empty_tables()
         known, column = self._tables.no_keys(), self.spec.event_time_column
-        return Overlay(epoch, watermark, processing_time, tables, known, sort_column=column)
+        timers = self._tables.empty_timers()
+        return Overlay(epoch, watermark, processing_time, tables, known, timers, sort_column=column)
 
     def process_batch(self, overlay: Overlay, batch: pa.RecordBatch) -> None:
         if batch.num_rows == 0 or overlay.dropped:
@@ -204,7 +205,7 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
         if overlay.spill is not None:
             return EpochChanges()
         tables = self._tables
-        timer_specs = {d: tables.timer_spec(d) for d in TimeDomain if overlay.timers[d].changes}
+        timer_specs = {d: tables.timer_spec(d) for d in TimeDomain if overlay.timers[d].has_changes}
         by_shard = changes.changes_of(
             overlay, tables.handles, timer_specs, tables.shard_of, tables.takes_columns
         )

@@ -28,7 +28,7 @@ _CHANGE: Final = 12
 """Bytes by which the change of an entry in columns exceeds the entry: it has its key and key group once more. The
 budget leaves a commit as much as was weighed."""
 _PAIR_CHANGE: Final = 20
-"""The same for one by key and namespace."""
+"""The same for one by key and namespace, and for a timer in columns."""
 
 
 def weigh(overlay: Overlay) -> int:
@@ -42,6 +42,7 @@ def state_bytes(overlay: Overlay) -> int:
     total += sum(map(_table_bytes, overlay.tables))
     for timers in overlay.timers.values():
         total += _TIMER * len(timers.changes) + _HEAP_ENTRY * timers.waiting
+        total += timers.column_bytes + _PAIR_CHANGE * timers.column_count
     return total
 
 

@@ -57,6 +57,10 @@ def changes_of(
         changed = overlay.timers[domain].changes if timers is None else timers[domain]
         for shard, part in _timers_by_shard(known, changed, shard_of_number).items():
             shards[shard].append(TableChanges(spec, timers=part))
+        columns = overlay.timers[domain].changed_columns() if timers is None else None
+        if columns is not None:
+            for shard, places in _by_shard(np.array(shard_of, np.int16)[columns.key_groups]):
+                shards[shard].append(TableChanges(spec, timer_columns=columns.select(places)))
     return dict(shards)
 
 
@@ -116,29 +120,29 @@ class _ShardedChanges:
         """Changes of many keys, for the field ``name``; ``columns_at`` gives the entries at these places of
         ``numbers``. It is asked once for each shard, so that the changes are copied only once: they may be half of what
         fits in memory."""
-        for shard, places in self.by_shard(numbers):
+        for shard, places in _by_shard(self._shards[numbers]):
             setattr(self._in(shard), name, columns_at(places))
 
     def put_values(self, numbers: list[int], values: list[Any]) -> None:
         """Changes of many keys in the default namespace; ``values`` has an entry for each number, not only these."""
         keys, ordered = self.known.keys, np.array(numbers, np.int64)
-        for shard, places in self.by_shard(ordered):
+        for shard, places in _by_shard(self._shards[ordered]):
             chosen = ordered[places].tolist()
             # A dict made in one step: a loop over keys that are text costs five times as much.
             found = [DELETED if values[number] is None else values[number] for number in chosen]
             self._in(shard).values.update(zip(map(keys.__getitem__, chosen), found, strict=True))
 
-    def by_shard(self, numbers: npt.NDArray[np.int64]) -> Iterator[tuple[int, Any]]:
-        """Each shard with the places of its keys in ``numbers``."""
-        shards = self._shards[numbers]
-        if len(shards) and (shards == shards[0]).all():
-            yield int(shards[0]), slice(None)
-            return
-        order = np.argsort(shards, kind="stable")
-        ends = np.flatnonzero(np.diff(shards[order], append=-1)) + 1
-        for start, end in itertools.pairwise([0, *ends.tolist()]):
-            places = order[start:end]
-            yield int(shards[places[0]]), places
+
+def _by_shard(shards: npt.NDArray[np.int16]) -> Iterator[tuple[int, Any]]:
+    """Each shard with its places in the array."""
+    if len(shards) and (shards == shards[0]).all():
+        yield int(shards[0]), slice(None)
+        return
+    order = np.argsort(shards, kind="stable")
+    ends = np.flatnonzero(np.diff(shards[order], append=-1)) + 1
+    for start, end in itertools.pairwise([0, *ends.tolist()]):
+        places = order[start:end]
+        yield int(shards[places[0]]), places
 
 
 def _collect_values(sharded: _ShardedChanges, table: TableOverlay, takes_columns: bool) -> None:
@@ -175,7 +179,7 @@ def _collect_pairs(sharded: _ShardedChanges, table: TableOverlay) -> Iterator[tu
     """Those of the null key are left, which has no place in an array of keys."""
     if table.pairs is None or not table.pairs.count:
         return
-    pairs, values, present = table.pairs.entries()
+    pairs, values, present = table.pairs.changed()
     known = sharded.known
     is_null = pairs["key"] == NULL_KEY
     kept = np.flatnonzero(~is_null)

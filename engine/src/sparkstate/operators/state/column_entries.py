@@ -69,12 +69,14 @@ class PairEntries:
     """Values written in namespaces that are whole numbers, by the numbers of their keys. Values that were only read are
     not kept: a window has many slices, each read once when it ends."""
 
-    __slots__ = ("_index", "_present", "_values")
+    __slots__ = ("_index", "_may_be_stored", "_present", "_values")
 
     def __init__(self, dtype: Any) -> None:
         self._index = PairIndex()
         self._values: Values = np.zeros(0, dtype)
         self._present: Flags = np.zeros(0, np.bool_)
+        self._may_be_stored: Flags = np.zeros(0, np.bool_)
+        """False: the committed tables have none of it. So if it is deleted, nothing needs to be written."""
 
     @property
     def count(self) -> int:
@@ -84,7 +86,8 @@ class PairEntries:
     @property
     def nbytes(self) -> int:
         """Bytes of memory."""
-        return self._index.nbytes + self._values.nbytes + self._present.nbytes
+        columns = (self._values, self._present, self._may_be_stored)
+        return self._index.nbytes + sum(each.nbytes for each in columns)
 
     @property
     def dtype(self) -> Any:
@@ -101,16 +104,37 @@ class PairEntries:
         values, present = self._values[places], self._present[places] & known
         return values, present, known
 
-    def set(self, numbers: Numbers, spaces: Longs, values: Values | int, present: Flags | bool) -> None:
-        """Write these values, or delete them."""
+    def set(
+        self,
+        numbers: Numbers,
+        spaces: Longs,
+        values: Values | int,
+        present: Flags | bool,
+        is_new: Flags | None = None,
+    ) -> None:
+        """Write these values, or delete them. ``is_new``: which of them have no value so far, where that is known."""
+        before = self.count
         places = self._index.places(long_index.pairs(numbers, spaces))
         if self.count > len(self._values):
             room = max(self.count, 2 * len(self._values)) - len(self._values)
             self._values = np.concatenate([self._values, np.zeros(room, self.dtype)])
-            self._present = np.concatenate([self._present, np.zeros(room, np.bool_)])
+            self._present, self._may_be_stored = (
+                np.concatenate([each, np.zeros(room, np.bool_)])
+                for each in (self._present, self._may_be_stored)
+            )
+        if self.count > before:
+            if is_new is None:
+                self._may_be_stored[before : self.count] = True
+            else:
+                # Of entries that were written before, nothing new is known.
+                self._may_be_stored[places] |= ~is_new & (places >= before)
         self._values[places] = values
         self._present[places] = present
 
-    def entries(self) -> tuple[npt.NDArray[Any], Values, Flags]:
-        """All that was written: numbers with namespaces, values, and whether there is one."""
-        return self._index.keys, self._values[: self.count], self._present[: self.count]
+    def changed(self) -> tuple[npt.NDArray[Any], Values, Flags]:
+        """The entries that the commit has to write: numbers with namespaces, values, and whether there is one."""
+        keys, values, present = self._index.keys, self._values[: self.count], self._present[: self.count]
+        matters = present | self._may_be_stored[: self.count]
+        return (
+            (keys, values, present) if matters.all() else (keys[matters], values[matters], present[matters])
+        )

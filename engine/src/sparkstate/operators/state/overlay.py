@@ -15,6 +15,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from sparkstate.backends.base import ListChange, MapChange, Spill
+from sparkstate.backends.timer_columns import TimerColumns
 from sparkstate.functions import MIN_WATERMARK, TimeDomain
 from sparkstate.operators.rows.files import EpochFiles
 from sparkstate.operators.state.column_entries import ColumnEntries, PairEntries
@@ -134,6 +135,25 @@ class TimerOverlay:
         self._sequence = itertools.count()
         self._until: int | None = None
         self._new_ones_too = False
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether there is anything to commit."""
+        return bool(self.changes)
+
+    @property
+    def column_count(self) -> int:
+        """How many timers lie in columns (``column_timers``)."""
+        return 0
+
+    @property
+    def column_bytes(self) -> int:
+        """Bytes of memory of those."""
+        return 0
+
+    def changed_columns(self) -> TimerColumns | None:
+        """The changes that lie in columns; None: nothing does."""
+        return None
 
     @property
     def waiting(self) -> int:

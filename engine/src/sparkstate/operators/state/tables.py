@@ -20,10 +20,12 @@ from sparkstate.backends.base import (
     TimerTable,
 )
 from sparkstate.backends.expiring import ExpiringStore, naming
+from sparkstate.backends.timer_columns import TimerColumnsStore
 from sparkstate.backends.value_columns import KeyGroups
 from sparkstate.functions import TimeDomain
 from sparkstate.keygroups import KeySpace
 from sparkstate.operators.state.column_entries import ColumnEntries
+from sparkstate.operators.state.column_timers import ColumnTimers
 from sparkstate.operators.state.handles import StateHandle, TableOf, ValueStateHandle
 from sparkstate.operators.state.known_keys import (
     NULL_KEY,
@@ -32,7 +34,7 @@ from sparkstate.operators.state.known_keys import (
     Numbers,
     ObjectKeys,
 )
-from sparkstate.operators.state.overlay import Overlay, TableOverlay
+from sparkstate.operators.state.overlay import Overlay, TableOverlay, TimerOverlay
 from sparkstate.serde import expiring
 from sparkstate.serde.typeinfo import TypeInformation
 
@@ -68,6 +70,9 @@ class OperatorTables:
         )
         """Whether changes may be handed over as columns."""
         self.in_columns = in_columns and self.takes_columns and value_columns.has_long_keys(key_type)
+        self._has_column_timers = self.in_columns and all(
+            isinstance(store, TimerColumnsStore) and store.takes_timer_columns for store in stores.values()
+        )
         self._key_type = key_type
         self._prefetched: list[ValueStateHandle] = []
 
@@ -99,6 +104,11 @@ class OperatorTables:
     def no_keys(self) -> KnownKeys:
         """For an overlay that begins."""
         return LongKeys() if self.in_columns else ObjectKeys()
+
+    def empty_timers(self) -> dict[TimeDomain, TimerOverlay]:
+        """For an overlay that begins."""
+        event_time = ColumnTimers() if self._has_column_timers else TimerOverlay()
+        return {TimeDomain.EVENT_TIME: event_time, TimeDomain.PROCESSING_TIME: TimerOverlay()}
 
     def empty_tables(self, spill: Spill | None = None) -> list[TableOverlay]:
         """One for each state; what they do not know is read from ``spill``, if there is one."""
