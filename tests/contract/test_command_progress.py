@@ -23,13 +23,15 @@ from sparkstate.cli import command_progress
 from sparkstate.storage import open_store
 from sparkstate_operator import actions, answers, clock, errors, observed
 from sparkstate_operator.config import Config
-from sparkstate_operator.core import naming
+from sparkstate_operator.core import keys, naming
 from sparkstate_operator.decide import progress
 from sparkstate_operator.edges.driver import Drivers
 from sparkstate_operator.objects import commands, parts
 
 MIB = 2**20
 NAME = naming.command_job("orders", "uid-1", "purge")
+OWN = b"the operator's own key"
+KEY = keys.of_command(OWN, "shop", NAME)
 
 
 def environment() -> dict[str, str]:
@@ -38,7 +40,7 @@ def environment() -> dict[str, str]:
     seen = observed.ObservedState(job(status, deleting=True), NOW)
     (action,) = acts(look(seen), actions.CreateCommand)
     context = parts.Context(seen.job, revision(), Config())
-    made = commands.job(commands.of_job(context, action, "orders-1"), {})
+    made = commands.job(commands.with_progress(commands.of_job(context, action, "orders-1"), OWN), {})
     (container,) = made["spec"]["template"]["spec"]["containers"]
     found = {one["name"]: one.get("value", "") for one in container["env"]}
     assert found[command_progress.PORT_VARIABLE] == "8480"
@@ -46,13 +48,15 @@ def environment() -> dict[str, str]:
         return {**found, command_progress.PORT_VARIABLE: str(free.getsockname()[1])}
 
 
-def ask(environ: dict[str, str], name: str = NAME, address: str = "127.0.0.1") -> dict[str, Any]:
+def ask(
+    environ: dict[str, str], name: str = NAME, address: str = "127.0.0.1", key: str = KEY
+) -> dict[str, Any]:
     """What the operator hears."""
 
     async def asking() -> dict[str, Any]:
         drivers = Drivers(clock.SystemClock(), int(environ[command_progress.PORT_VARIABLE]))
         try:
-            return await drivers.command_progress(address, name, "c-1")
+            return await drivers.command_progress(address, name, "c-1", key)
         finally:
             await drivers.close()
 
@@ -90,34 +94,52 @@ def test_an_answer_of_another_command_and_none_at_all_count_for_nothing(environ:
         ask(environ, name="another")
 
 
-def test_the_operator_sends_no_key_to_a_command() -> None:
-    heard: list[bytes] = []
-
-    async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        heard.append(await reader.readuntil(b"\r\n\r\n"))
-        writer.close()
-
-    async def asking() -> None:
-        stranger = await asyncio.start_server(listen, "127.0.0.1", 0)
-        drivers = Drivers(clock.SystemClock(), stranger.sockets[0].getsockname()[1])
-        with pytest.raises(errors.DriverUnavailable):
-            await drivers.command_progress("127.0.0.1", NAME, "c-1")
-        await drivers.close()
-        stranger.close()
-
-    asyncio.run(asking())
-    assert heard[0].startswith(b"GET /v1/progress ")
-    assert b"authorization" not in heard[0].lower()
-
-
-def test_nothing_else_is_answered_and_a_silent_caller_holds_up_no_end(environ: dict[str, str]) -> None:
-    port = int(environ[command_progress.PORT_VARIABLE])
+def test_the_key_of_a_command_opens_that_command_alone(environ: dict[str, str]) -> None:
+    assert KEY not in environ.values()
+    others = [
+        keys.of_command(OWN, "shop", "another"),
+        keys.of_command(OWN, "elsewhere", NAME),
+        keys.of_command(b"the key of another operator", "shop", NAME),
+        environ[command_progress.DIGEST_VARIABLE],
+        "",
+    ]
     with working(environ):
-        for path in ("/", "/v1/status", "/v1/progress/"):
-            with pytest.raises(urllib.error.HTTPError, match="404"):
-                urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10)
-        silent = socket.create_connection(("127.0.0.1", port))
+        for key in others:
+            with pytest.raises(errors.DriverUnavailable, match="401"):
+                ask(environ, key=key)
+        assert ask(environ) == {"progress": []}
+
+
+def status_of(port: int, path: str, headers: dict[str, str]) -> tuple[int, bytes]:
+    """How a request is answered: status and content."""
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers=headers)
+    try:
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return answer.status, answer.read()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read()
+
+
+def test_without_its_key_every_path_gets_the_same_empty_401(environ: dict[str, str]) -> None:
+    port = int(environ[command_progress.PORT_VARIABLE])
+    paths = ("/", "/v1/progress", "/v1/status", "/v1/progress/")
+    with working(environ) as tell:
+        tell(1, 2)
+        for headers in ({}, {"Authorization": KEY}, {"Authorization": f"Basic {KEY}"}):
+            assert {status_of(port, path, headers) for path in paths} == {(401, b"")}
+        right = {"Authorization": f"Bearer {KEY}"}
+        assert [status_of(port, path, right)[0] for path in paths] == [404, 200, 404, 404]
+
+
+def test_a_silent_caller_holds_up_no_end(environ: dict[str, str]) -> None:
+    with working(environ):
+        silent = socket.create_connection(("127.0.0.1", int(environ[command_progress.PORT_VARIABLE])))
     silent.close()
+
+
+def test_a_command_that_knows_no_key_answers_nobody(environ: dict[str, str]) -> None:
+    with working({**environ, command_progress.DIGEST_VARIABLE: ""}), pytest.raises(errors.DriverUnavailable):
+        ask(environ)
 
 
 def test_a_port_that_is_taken_and_one_that_is_none_stop_no_command(environ: dict[str, str]) -> None:

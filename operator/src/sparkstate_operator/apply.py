@@ -339,7 +339,7 @@ class Applier:
         revision = revisions[str(seen.job.status.get("revision"))]
         context = self.context(seen.job, revision)
         command = commands.of_job(context, action, await self._manifest(seen, revision))
-        body = commands.job(command, self._config.ids)
+        body = commands.job(commands.with_progress(command, self._key), self._config.ids)
         await self._create(Write.CREATE_COMMAND, k.COMMANDS, seen.job.namespace, body, _of(seen.job))
 
     async def _manifest(self, seen: observed.ObservedState, revision: plan.Revision) -> str:
@@ -359,9 +359,8 @@ class Applier:
         account = await self._existing_account(name, namespace)
         command = commands.of_snapshot(action, snapshot, namespace, self._config.engine_image, account)
         ours = {labels.SNAPSHOT_UID: snapshot.uid}
-        await self._create(
-            Write.CREATE_COMMAND, k.COMMANDS, namespace, commands.job(command, self._config.ids), ours
-        )
+        body = commands.job(commands.with_progress(command, self._key), self._config.ids)
+        await self._create(Write.CREATE_COMMAND, k.COMMANDS, namespace, body, ours)
 
     async def _existing_account(self, name: str | None, namespace: str) -> str | None:
         """A job's own ServiceAccount goes with the job; with a secretRef the namespace's default will do."""

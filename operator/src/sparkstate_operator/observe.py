@@ -103,7 +103,7 @@ class Observer:
             children=tuple(child for kind, child in mine if kind in STANDING) if deep else None,
             sightings=dict(memory.attempts.sightings),
             snapshots=snapshots,
-            commands=await self._with_progress(_commands(mine)),
+            commands=await self._with_progress(_commands(mine), namespace),
             report=await self._report(job, memory.driver.endpoint, heard),
             never_made=memory.attempts.never_made,
             unanswered=memory.attempts.unanswered,
@@ -215,16 +215,19 @@ class Observer:
             _log.warning("the driver of attempt %s gave an invalid answer: %s", endpoint.attempt, error)
             return None
 
-    async def _with_progress(self, commands: tuple[observed.Command, ...]) -> tuple[observed.Command, ...]:
+    async def _with_progress(
+        self, commands: tuple[observed.Command, ...], namespace: str
+    ) -> tuple[observed.Command, ...]:
         """The same, those that run and may take long with their own word on how far they are."""
-        return tuple([await self._asked_for_progress(command) for command in commands])
+        return tuple([await self._asked_for_progress(command, namespace) for command in commands])
 
-    async def _asked_for_progress(self, command: observed.Command) -> observed.Command:
+    async def _asked_for_progress(self, command: observed.Command, namespace: str) -> observed.Command:
         pod, ended = command.pod, command.succeeded or command.failed
         if ended or command.does not in actions.LONG or pod is None or not pod.ip or pod.phase != "Running":
             return command
         try:
-            found = await self._drivers.command_progress(pod.ip, command.name, command.uid)
+            key = keys.of_command(self._key, namespace, command.name)
+            found = await self._drivers.command_progress(pod.ip, command.name, command.uid, key)
             answers.require(found, {"progress": answers.STATUS["progress"]})
         except errors.DriverUnavailable:
             return command
@@ -274,7 +277,7 @@ class Observer:
                 for kind, listed in zip((k.COMMANDS, k.PODS), bodies, strict=True)
                 for body in listed
             ]
-            commands = await self._with_progress(_commands(mine))
+            commands = await self._with_progress(_commands(mine), namespace)
         terminating = snapshot.deleting_at is not None and await self._terminating(namespace)
         return observed.ObservedSnapshot(snapshot, now, job, pod, report, others, commands, terminating)
 

@@ -62,9 +62,8 @@ def pod_of(**spec: Any) -> dict[str, Any]:
     made = revision(**{"driverTemplate": TEMPLATE, **spec})
     context = parts.Context(job(), made, Config(cluster="blue", engine_image="engine:1"))
     purge = actions.CreateCommand("purge", "purge", ("purge", "--json"), 600)
-    found: dict[str, Any] = commands.job(commands.of_job(context, purge, "orders-1"), Config().ids)["spec"][
-        "template"
-    ]["spec"]
+    command = commands.with_progress(commands.of_job(context, purge, "orders-1"), b"the operator's own key")
+    found: dict[str, Any] = commands.job(command, Config().ids)["spec"]["template"]["spec"]
     return found
 
 
@@ -115,6 +114,7 @@ def test_a_command_has_the_driver_s_credentials_and_nothing_else_of_its_containe
         "SPARKSTATE_CLUSTER",
         "SPARKSTATE_JOB_UID",
         "SPARKSTATE_PROGRESS_PORT",
+        "SPARKSTATE_PROGRESS_DIGEST",
         "SPARKSTATE_COMMAND",
         "AWS_CA_BUNDLE",
         "KEY",

@@ -2,12 +2,15 @@
 
 A command that the operator runs has no right to write anything into the API server, and the operator has none to read
 logs. So the command answers one request, ``GET /v1/progress`` on the port that it is given, with two numbers and
-nothing else of the job. It needs no key. Whatever fails about it, the command goes on.
+nothing else of the job. It wants a key, of which it knows the digest only: a digest may stand in a pod's spec. Whatever
+fails about it, the command goes on.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import hmac
 import http.server
 import json
 import os
@@ -24,6 +27,8 @@ from sparkstate.driver import long_work
 from sparkstate.runner.progress import TransferLine
 
 PORT_VARIABLE: Final = "SPARKSTATE_PROGRESS_PORT"
+DIGEST_VARIABLE: Final = "SPARKSTATE_PROGRESS_DIGEST"
+"""SHA-256 of the key, in hex."""
 COMMAND_VARIABLE: Final = "SPARKSTATE_COMMAND"
 """The name that the operator gave the command; the answer repeats it, because addresses of pods are used again."""
 COMMAND_HEADER: Final = "X-Sparkstate-Command"
@@ -86,11 +91,11 @@ class _Endpoint:
 
     def __init__(self, work: CommandProgress, environ: Mapping[str, str]) -> None:
         self._server: _Server | None = None
-        port = environ.get(PORT_VARIABLE, "")
-        if not port.isdecimal():
+        port, digest = environ.get(PORT_VARIABLE, ""), environ.get(DIGEST_VARIABLE, "")
+        if not port.isdecimal() or not digest:
             return
         try:
-            self._server = _Server(int(port), work, environ.get(COMMAND_VARIABLE, ""))
+            self._server = _Server(int(port), work, digest, environ.get(COMMAND_VARIABLE, ""))
         except (OSError, OverflowError) as error:
             sys.stderr.write(f"nobody can ask how far this is: port {port}: {error}\n")
             return
@@ -110,8 +115,9 @@ class _Endpoint:
 class _Server(socketserver.TCPServer):
     """One connection at a time: there is one caller, and others shall not cost memory."""
 
-    def __init__(self, port: int, work: CommandProgress, command: str) -> None:
+    def __init__(self, port: int, work: CommandProgress, digest: str, command: str) -> None:
         self.work = work
+        self.digest = digest
         self.command = command
         super().__init__(("", port), _Handler, bind_and_activate=False)
         self.socket.close()
@@ -134,7 +140,13 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     server_version, sys_version = "sparkstate", ""
 
     def do_GET(self) -> None:
-        """The one request that is answered."""
+        """The one request that is answered. Without the key, every path gets the same empty 401."""
+        if not self._has_key():
+            self.send_response(401)
+            self.send_header("WWW-Authenticate", "Bearer")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
         if self.path != PATH:
             self.send_error(404)
             return
@@ -145,6 +157,11 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)
+
+    def _has_key(self) -> bool:
+        scheme, _, key = self.headers.get("Authorization", "").partition(" ")
+        found = hashlib.sha256(key.strip().encode()).hexdigest()
+        return scheme.lower() == "bearer" and hmac.compare_digest(found, self.server.digest)
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  the base class names it so
         """The container's log is for the command."""

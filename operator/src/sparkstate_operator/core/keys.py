@@ -42,6 +42,16 @@ def of_attempt(key: bytes, uid: str, attempt: int) -> Keys:
     )
 
 
+def of_command(key: bytes, namespace: str, name: str) -> str:
+    """The key that opens the progress of an engine command. ``key`` is the operator's own."""
+    return hmac.new(key, f"{namespace}/{name}/command".encode(), hashlib.sha256).hexdigest()
+
+
+def digest(key: str) -> str:
+    """The SHA-256 of a key, by which a command knows it: a digest opens nothing, so it may stand in a pod's spec."""
+    return hashlib.sha256(key.encode()).hexdigest()
+
+
 def derive(secret: str, use: str) -> str:
     """The key for ``use``, derived from ``secret`` in the same way as the engine derives it from a token of its own."""
     digest = hmac.new(secret.encode(), f"sparkstate key 1: {use}".encode(), hashlib.sha256)

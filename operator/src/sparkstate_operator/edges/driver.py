@@ -102,17 +102,17 @@ class Drivers:
             body["target_directory"] = directory
         return await self._call("POST", ip, "/v1/savepoints", keys, uid, attempt, body=body)
 
-    async def command_progress(self, ip: str, name: str, uid: str) -> Document:
+    async def command_progress(self, ip: str, name: str, uid: str, key: str) -> Document:
         """How far the engine command ``name`` is, by its own word. Raises ``DriverUnavailable``. An older
-        engine does not answer. It is sent no key: what it says opens nothing, and whoever has the
-        address by now may be a stranger."""
+        engine does not answer. ``key`` opens this command's progress and nothing else: a stranger may have the
+        address by now."""
         host = f"[{ip}]" if ":" in ip else ip
         url = f"http://{host}:{self._port}/v1/progress"
         who = (uid, 0)
         if (pause_s := self._doubts.pause_s(who)) > 0:
             raise errors.DriverUnavailable(f"GET {url}: no answer lately; asked again in {pause_s:.0f} s")
         async with self._aside(), self._doubted_calls if self._doubts.has(who) else self._calls:
-            answer, data = await self._exchange("GET", url, {}, None, who)
+            answer, data = await self._exchange("GET", url, {"Authorization": f"Bearer {key}"}, None, who)
         told = answer.headers.get(COMMAND_HEADER)
         if answer.status != 200 or told != name:
             raise errors.DriverUnavailable(f"GET {url}: {answer.status} of command {told}, not of {name}")

@@ -7,12 +7,12 @@ volumes that hold its data (:mod:`core.placing`). It runs in the chart's own ima
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sparkstate_operator import actions, kept_name, labels, observed
 from sparkstate_operator.config import DRIVER_PORT
-from sparkstate_operator.core import placing
+from sparkstate_operator.core import keys, placing
 from sparkstate_operator.objects import merging, parts, pods
 from sparkstate_operator.objects.parts import Context, Object
 
@@ -34,6 +34,8 @@ class Command:
     service_account: str | None = None
     secret: str | None = None
     environment: tuple[tuple[str, str], ...] = ()
+    progress_digest: str = ""
+    """SHA-256 of the key by which the operator asks for progress; empty: the command answers nothing."""
     manifest_from: str | None = None
     """ConfigMap whose ``job.yaml`` the command reads."""
     template: Mapping[str, Any] = field(default_factory=dict)
@@ -84,6 +86,12 @@ def of_snapshot(
         secret=(s3.get("secretRef") or {}).get("name"),
         template=action.template,
     )
+
+
+def with_progress(command: Command, key: bytes) -> Command:
+    """The command that answers the operator, whose own ``key`` this is, how far it is."""
+    own = keys.of_command(key, command.namespace, command.name)
+    return replace(command, progress_digest=keys.digest(own))
 
 
 def _s3_options(s3: Mapping[str, Any]) -> list[str]:
@@ -150,9 +158,13 @@ def job(command: Command, ids: Mapping[str, int]) -> Object:
 def _environment(command: Command) -> list[Any]:
     plain = [("HOME", parts.WORK_DIR), *command.environment]
     told = []
-    if command.does in actions.LONG:
+    if command.does in actions.LONG and command.progress_digest:
         # It answers there how far it is; an older engine knows nothing of it.
-        told = [("SPARKSTATE_PROGRESS_PORT", str(DRIVER_PORT)), ("SPARKSTATE_COMMAND", command.name)]
+        told = [
+            ("SPARKSTATE_PROGRESS_PORT", str(DRIVER_PORT)),
+            ("SPARKSTATE_PROGRESS_DIGEST", command.progress_digest),
+            ("SPARKSTATE_COMMAND", command.name),
+        ]
     return [*_plain(plain), *parts.s3_environment(command.secret), *_plain(told)]
 
 
