@@ -2,7 +2,7 @@
 
 A command that the operator runs has no right to write anything into the API server, and the operator has none to read
 logs. So the command answers one request, ``GET /v1/progress`` on the port that it is given, with two numbers and
-nothing else of the job. It wants a key, of which it knows the digest only: a digest may stand in a pod's spec. Whatever
+nothing else of the job. It wants a key, of which it knows the digest only: a pod's spec may hold a digest. Whatever
 fails about it, the command goes on.
 """
 

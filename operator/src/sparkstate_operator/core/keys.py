@@ -48,7 +48,7 @@ def of_command(key: bytes, namespace: str, name: str) -> str:
 
 
 def digest(key: str) -> str:
-    """The SHA-256 of a key, by which a command knows it: a digest opens nothing, so it may stand in a pod's spec."""
+    """The SHA-256 of a key, by which a command knows it: a digest opens nothing, so a pod's spec may hold it."""
     return hashlib.sha256(key.encode()).hexdigest()
 
 
