@@ -14,6 +14,7 @@ _CAUGHT = "caught by the operator, which makes a UserCodeError of it that names 
 INTERNAL = {
     "OutputError": _CAUGHT,
     "FrameError": _CAUGHT,
+    "ConstantsRefused": _CAUGHT,
     "RowError": "raised by the user's code; " + _CAUGHT,
 }
 

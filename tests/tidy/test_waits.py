@@ -25,6 +25,7 @@ NO_WAITS = {
     "driver.series.PERIOD_S": "the width of a point",
     "slots.snapshotting._TRIM_S": "how often is looked",
     "phases.MAX_HOLD_S": "of tests",
+    "operators.state.cleanup._MERGE_MS": "how long epochs without rows go on sweeping",
     "objects.commands.TTL_S": "how long an ended Job is kept",
     "core.schedule.MAX_CRON_JITTER_S": "of a schedule",
     "core.schedule.SOON_S": "of a schedule",
