@@ -14,7 +14,7 @@ _CAUGHT = "caught by the operator, which makes a UserCodeError of it that names 
 INTERNAL = {
     "OutputError": _CAUGHT,
     "FrameError": _CAUGHT,
-    "ConstantsRefused": _CAUGHT,
+    "ConstantsRefused": "caught by type_changes, which makes a refusal of it",
     "RowError": "raised by the user's code; " + _CAUGHT,
 }
 
