@@ -74,7 +74,11 @@ def fill_console(pid: int) -> None:
 
 
 def sizes(folder: Path) -> dict[str, int]:
-    return {path.name: path.stat().st_size for path in folder.glob("slot-*")}
+    found = {}
+    for path in folder.glob("slot-*"):
+        with contextlib.suppress(FileNotFoundError):  # a new file has got its name meanwhile
+            found[path.name] = path.stat().st_size
+    return found
 
 
 def eventually(condition: Callable[[], bool]) -> None:
