@@ -53,8 +53,8 @@ def always(_given: Leaves) -> bool:
 
 
 def unwritten(_given: Leaves) -> bool:
-    """The built-in value is not written down: it says that nothing was chosen,
-    and beside a choice it would be a second one."""
+    """The built-in value is not written down. It says that nothing was chosen, and beside a choice it would be a
+    second one; or the field came when jobs ran already, whose revisions lack it and whose images may refuse it."""
     return False
 
 
@@ -123,7 +123,7 @@ TABLE = (
     Field("fixedMemoryPerSlot", "memory", flink=(f"{ROCKSDB}.memory.fixed-per-slot",)),
     Field("managedMemory", "boolean", True, (f"{ROCKSDB}.memory.managed",), unwritten),
     Field("stateMemoryPerSlot", "memory", "256Mi", applies=_on_heap),
-    Field("operatorStateMemoryPerSlot", "memory", "32Mi"),
+    Field("operatorStateMemoryPerSlot", "memory", "32Mi", applies=unwritten),
     Field("localStorage.sizeLimit", "memory"),
     Field(
         "stateBackend.type",

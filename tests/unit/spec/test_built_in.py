@@ -49,12 +49,52 @@ def test_what_nobody_gave_is_written_down_as_built_in() -> None:
         ({"s3": {"region": "eu"}}, "s3.pathStyle", False),
         ({}, "s3.pathStyle", None),
         ({}, "startEmpty", None),
+        ({}, "operatorStateMemoryPerSlot", None),
     ],
 )
 def test_a_built_in_value_counts_where_its_field_means_something(
     spec: dict[str, Any], path: str, value: Any
 ) -> None:
     assert filled(spec).get(path) == value
+
+
+WRITTEN = {
+    "allowNonRestoredState",
+    "checkpointing.inlineThreshold",
+    "checkpointing.interval",
+    "checkpointing.maxHeldOutput",
+    "checkpointing.maxTimeWithoutCheckpoint",
+    "checkpointing.minPause",
+    "checkpointing.mode",
+    "checkpointing.retained",
+    "checkpointing.timeout",
+    "checkpointing.tolerableFailures",
+    "checkpointing.writeBufferSize",
+    "deletion.deadline",
+    "deletion.policy",
+    "deployment",
+    "driver.cores",
+    "driver.memory",
+    "fenceTimeout",
+    "function",
+    "restart.strategy",
+    "savepoints.onStop",
+    "sinkTimeout",
+    "slots",
+    "state",
+    "ui",
+    "upgradeCheck",
+    "upgradeMode",
+}
+
+
+def test_a_new_field_gives_no_running_job_another_revision_and_no_older_image_a_field_that_it_refuses() -> (
+    None
+):
+    written = {
+        line.path for line in fields.TABLE if line.built_in is not None and line.applies is fields.always
+    }
+    assert written <= WRITTEN, "give the new field `applies=unwritten`, or a condition"
 
 
 @pytest.mark.parametrize(
