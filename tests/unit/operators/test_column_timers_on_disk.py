@@ -79,6 +79,15 @@ def side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     opened.close()
 
 
+@pytest.mark.parametrize("sets", [1, 6, 12])
+def test_a_timer_that_was_registered_again_fires_once(sets, side):
+    at_five = a_batch(KEYS, 5)
+    epoch(side, at_five, MIN_WATERMARK, 0)
+    assert epoch(side, at_five, 0, 5, sets) == Counter((key, 5) for key in KEYS)
+    assert side.budget.spilled
+    assert side.timers("EVENT_TIME") == []
+
+
 def test_timers_of_keys_without_rows_stay_apart_from_a_null_key(side):
     epoch(side, a_batch(KEYS, 5), MIN_WATERMARK, 0)
     assert epoch(side, a_batch([None], 5), 0, 5, 1) == Counter((key, 5) for key in KEYS)
