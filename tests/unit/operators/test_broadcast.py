@@ -19,9 +19,11 @@ from support.operators.spilling import Side
 from sparkstate import columns, errors
 from sparkstate.connected_functions import KeyedBroadcastProcessFunction
 from sparkstate.functions import MIN_WATERMARK
+from sparkstate.operators.base import Sweep
 from sparkstate.operators.epoch import commit_overlays
 from sparkstate.serde.types import Types
 from sparkstate.state.descriptors import MapStateDescriptor, ValueStateDescriptor
+from sparkstate.state.ttl import StateTtlConfig
 from sparkstate.testing import KeyedBroadcastHarness
 
 RULES = MapStateDescriptor("rules", Types.STRING(), Types.STRING())
@@ -142,6 +144,51 @@ def test_a_rule_that_every_slot_gets_is_counted_once_late_or_not() -> None:
         assert operator.read_operator_state("rules") == {"all": "xy"}
         counts.append((overlay.rows_in, overlay.late_rows))
     assert counts == [(2, 1), (0, 0)]
+
+
+class Renews(KeyedBroadcastProcessFunction):
+    """A rule writes the state of every key, which lives for a second."""
+
+    def open(self, ctx: Any) -> None:
+        self.descriptor = ValueStateDescriptor("short", Types.LONG())
+        self.descriptor.enable_time_to_live(StateTtlConfig.new_builder(1000).build())
+        self.short = ctx.get_state(self.descriptor)
+
+    def process_element(self, row: Any, ctx: Any) -> None:
+        self.short.update(row.v)
+
+    def process_broadcast_element(self, rule: Any, ctx: Any) -> None:
+        ctx.apply_to_keyed_state(self.descriptor, lambda key, state: state.update(state.value() + 1))
+
+
+def test_what_rules_wrote_is_swept_in_a_slot_that_does_not_count_them() -> None:
+    operator: Any = ops.make_operator(
+        Renews(),  # type: ignore[arg-type]
+        ops.make_stores(range(2, 4)),
+        subtask=1,
+        parallelism=2,
+        **SHAPE,
+    )
+    own = operator.stores[2].key_groups.start
+
+    def epoch(now: int, *rows: Any) -> Sweep:
+        overlay = operator.begin(now, MIN_WATERMARK, now)
+        if rows:
+            batch = make_batch(list(rows))
+            place = batch.schema.get_field_index(columns.KEY_GROUP)
+            groups = pa.array([own] * len(rows), pa.int32())
+            operator.process_batch(overlay, batch.set_column(place, columns.KEY_GROUP, groups))
+        operator.finish(overlay, MIN_WATERMARK)
+        return commit_overlays([(operator, overlay)])
+
+    sweep = epoch(0, (0, "k", 1, None))
+    for now in range(500, 40_000, 500):
+        sweep = epoch(now, (1, "r", "x", now))
+    removed = 0
+    while sweep.next_ms is not None:
+        sweep = epoch(sweep.next_ms)
+        removed += sweep.removed
+    assert removed == 1
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,15 @@
 """The due timers of event time as columns, in the sets that ``firing`` describes.
 
 Theory. The committed timers of each shard come in parts, in order of time. Those that were read may fire up to the
-earliest of the times at which the shards' parts end; this epoch's own timers join by their times. Of these the longest
-beginning without a repeated key is a set. Timers that are registered meanwhile, and are due, are sorted in before the
-next set is cut.
+earliest of the times at which the shards' parts end; this epoch's own timers join by their times, those of that time
+itself with the next parts. Of these the longest beginning without a repeated key is a set. Timers that are registered
+meanwhile, and are due, are sorted in before the next set is cut.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 
@@ -129,7 +129,10 @@ class _DueColumns:
             self._take_own()
 
     def _take_own(self) -> None:
-        count = int(np.searchsorted(self._timers.timestamps(self._own), self._horizon, side="right"))
+        # A shard's part may end among the timers of one time. One of these that was registered again fires when it was
+        # read: until then nobody knows that it is stored, and if the pass ended early, it would fire again.
+        side: Literal["left", "right"] = "left" if self._streams else "right"
+        count = int(np.searchsorted(self._timers.timestamps(self._own), self._horizon, side=side))
         if count:
             self._next, self._own = self._merged(self._next, self._own[:count]), self._own[count:]
 

@@ -35,6 +35,7 @@ class Intake:
         )
         self._check_key_groups(batch.column(columns.KEY_GROUP))
         overlay.rows_in += self._counted(batch)
+        overlay.has_rows |= batch.num_rows > 0
         if stamp:
             latest = pc.max(batch.column(stamp[0])).as_py()
             if latest is not None and (overlay.max_timestamp is None or latest > overlay.max_timestamp):

@@ -65,7 +65,7 @@ class Cleanup:
         """Sweep the states of these handles by the times of an overlay that was committed."""
         self._watermark = overlay.new_watermark
         times = Times(overlay.processing_time, overlay.new_watermark)
-        if self._called_ms is None or overlay.rows_in or overlay.timers_fired:
+        if self._called_ms is None or overlay.has_rows or overlay.timers_fired:
             self._called_ms = times.processing_time
         idle_ms = times.processing_time - self._called_ms
         sweep = Sweep()

@@ -1,9 +1,12 @@
 """Timers of one epoch as columns, where keys are whole numbers and the function works on batches.
 
-Theory. A timer is a pair of key and timestamp, which an index of pairs gives a place. Two flags lie beside it: whether
-the timer *stands*, and whether the committed tables may *have* it. A timer that was registered in this epoch, and
-fires in it, stands no longer and was never stored, so the commit has nothing to write for it: a window that begins and
-ends within an epoch costs no row.
+Theory. A timer is a pair of key and timestamp, which an index of pairs gives a place. Flags lie beside it: whether the
+timer *stands*, and whether the committed tables may *have* it. A timer that was registered in this epoch, and fires in
+it, stands no longer and was never stored, so the commit has nothing to write for it: a window that begins and ends
+within an epoch costs no row.
+
+A committed timer that a pass has read and not fired yet is no change either. If the pass ends early, the timer is read
+again; its key may be one that the overlay does not know.
 
 Null keys, namespaces and entries on disk have no place in columns, and are rare. Then all timers become objects, as
 those of functions per record are, and stay so until the epoch ends.
@@ -38,6 +41,8 @@ class ColumnTimers(TimerOverlay):
         self._groups: KeyGroups = np.zeros(0, np.int32)
         self._stands: Flags = np.zeros(0, np.bool_)
         self._may_be_stored: Flags = np.zeros(0, np.bool_)
+        self._is_stored: Flags = np.zeros(0, np.bool_)
+        """Those that were read from the committed tables."""
         self._joined: list[Places] = []
 
     @property
@@ -50,7 +55,7 @@ class ColumnTimers(TimerOverlay):
 
     @property
     def column_bytes(self) -> int:
-        arrays = (self._groups, self._stands, self._may_be_stored)
+        arrays = (self._groups, self._stands, self._may_be_stored, self._is_stored)
         return self._index.nbytes + sum(each.nbytes for each in arrays)
 
     # --- by the function
@@ -89,7 +94,7 @@ class ColumnTimers(TimerOverlay):
         before = self._index.count
         places = self._places(committed.keys, committed.key_groups, committed.timestamps)
         self._stands[places[places >= before]] = True
-        self._may_be_stored[places] = True
+        self._may_be_stored[places] = self._is_stored[places] = True
         return places[self._stands[places]]
 
     def take_joined(self) -> Places:
@@ -138,7 +143,10 @@ class ColumnTimers(TimerOverlay):
     def changed_columns(self) -> TimerColumns:
         """The changes that the commit has to write."""
         count = self._index.count
-        chosen = np.flatnonzero(self._stands[:count] | self._may_be_stored[:count])
+        stands, may_be, is_stored = (
+            flags[:count] for flags in (self._stands, self._may_be_stored, self._is_stored)
+        )
+        chosen = np.flatnonzero(np.where(stands, ~is_stored, may_be))
         pairs = self._index.keys[chosen]
         return TimerColumns(
             np.ascontiguousarray(pairs["space"]),
@@ -165,7 +173,7 @@ class ColumnTimers(TimerOverlay):
             self.changes[timestamp, key, None] = registered
         self._index = PairIndex()
         self._groups = np.zeros(0, np.int32)
-        self._stands, self._may_be_stored = np.zeros(0, np.bool_), np.zeros(0, np.bool_)
+        self._stands, self._may_be_stored, self._is_stored = (np.zeros(0, np.bool_) for _ in range(3))
 
     def _places(self, keys: Longs, groups: KeyGroups, timestamps: Longs) -> Places:
         before = self._index.count
@@ -173,9 +181,9 @@ class ColumnTimers(TimerOverlay):
         count = self._index.count
         if count > len(self._stands):
             room = max(count, 2 * len(self._stands)) - len(self._stands)
-            self._groups, self._stands, self._may_be_stored = (
+            self._groups, self._stands, self._may_be_stored, self._is_stored = (
                 np.concatenate([each, np.zeros(room, each.dtype)])
-                for each in (self._groups, self._stands, self._may_be_stored)
+                for each in (self._groups, self._stands, self._may_be_stored, self._is_stored)
             )
         if count > before:
             self._groups[places] = groups

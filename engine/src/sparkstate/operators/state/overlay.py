@@ -242,6 +242,9 @@ class Overlay:
     operator_changes: Changes = field(default_factory=dict)
     """The changes to operator state."""
     rows_in: int = 0
+    """Rows that count in this slot: each broadcast row counts in one slot alone."""
+    has_rows: bool = False
+    """Whether any row came, counted or not."""
     late_rows: int = 0
     dropped_rows: int = 0
     """Rows for side outputs that nothing in the job reads."""
