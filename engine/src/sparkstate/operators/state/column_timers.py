@@ -5,8 +5,8 @@ timer *stands*, and whether the committed tables may *have* it. A timer that was
 it, stands no longer and was never stored, so the commit has nothing to write for it: a window that begins and ends
 within an epoch costs no row.
 
-A committed timer that a pass has read and not fired yet does not count as a change either. If the pass ends early, the timer is read
-again; its key may be one that the overlay does not know.
+A committed timer that a pass has read and not fired yet does not count as a change either. If the pass ends early, the
+timer is read again; its key may be one that the overlay does not know.
 
 Null keys, namespaces and entries on disk have no place in columns, and are rare. Then all timers become objects, as
 those of functions per record are, and stay so until the epoch ends.
