@@ -52,13 +52,14 @@ CONTENDERS = {
         _sparkstate(
             "sparkstate-hashmap",
             "record",
-            {"sum": 3_600_000, "distinct": 3_600_000, "session": 2_400_000} | _nexmark("q5", "q7", "q12"),
+            {"sum": 3_600_000, "distinct": 3_600_000, "session": 2_400_000}
+            | _nexmark("q5", "q7", "q11", "q12"),
         ),
         _sparkstate(
             "sparkstate-rocksdb",
             "record",
             {"sum": 3_600_000, "distinct": 2_400_000, "large": 2_400_000, "session": 2_400_000}
-            | _nexmark("q7", "q11", "q12"),
+            | _nexmark("q5", "q7", "q11", "q12"),
         ),
         _sparkstate("sparkstate-hashmap-batches", "batches", {"sum": 6 * M, "distinct": 3_600_000}),
         _sparkstate("sparkstate-rocksdb-batches", "batches", {"sum": 6 * M, "distinct": 2_400_000}),
@@ -90,7 +91,7 @@ CONTENDERS = {
             "spark-windows",
             "spark",
             "SQL",
-            _nexmark("q5", "q12"),
+            _nexmark("q5", "q7", "q12"),
             {"function": "windows"},
             epoch_rows=1_200_000,
         ),

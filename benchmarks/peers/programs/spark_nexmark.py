@@ -1,4 +1,4 @@
-"""Nexmark's queries with Spark's own windows, whose results come once, when the watermark has passed them."""
+"""Nexmark's q5, q7 and q12 with Spark's own windows, whose results come once, when the watermark has passed them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from pyspark.sql import functions as F
 
 from peers import nexmark
 
-SIZE, SLIDE, GAP = (
-    f"{length} milliseconds" for length in (nexmark.SIZE_MS, nexmark.SLIDE_MS, nexmark.GAP_MS)
-)
+SIZE, SLIDE = (f"{length} milliseconds" for length in (nexmark.SIZE_MS, nexmark.SLIDE_MS))
 START = "unix_millis(window.start) AS start"
 
 
@@ -20,9 +18,6 @@ def answered(query: str, bids: Any) -> Any:
     if query == "q12":
         counts = bids.groupBy("bidder", tumbling).agg(F.count("*").alias("bids"))
         return counts.selectExpr("bidder", START, "bids")
-    if query == "q11":
-        sessions = bids.groupBy("bidder", F.session_window("ts", GAP).alias("window"))
-        return sessions.agg(F.count("*").alias("bids")).selectExpr("bidder", START, "bids")
     if query == "q7":
         best = bids.groupBy(tumbling).agg(F.max(F.struct("price", "auction")).alias("best"))
         return best.selectExpr(START, "best.auction", "best.price")
