@@ -29,11 +29,17 @@ def make(folder: Path, rows: int, epoch_rows: int, parts: int) -> Path:
     return folder
 
 
-def stream(spark: Any, folder: str, parts: int, key: str, value: str, time: str | None = None) -> Any:
-    """The streaming DataFrame of ``k``, ``v`` and, where given, the event time ``ts``; an epoch a trigger."""
+def numbers(spark: Any, folder: str, parts: int) -> Any:
+    """The streaming DataFrame of the rows' numbers ``i``; an epoch a trigger."""
     ranges = (
         spark.readStream.schema("first long, last long").option("maxFilesPerTrigger", parts).parquet(folder)
     )
-    numbers = ranges.selectExpr(f"explode(sequence(first, last, {parts})) AS i")
+    return ranges.selectExpr(f"explode(sequence(first, last, {parts})) AS i")
+
+
+def stream(spark: Any, folder: str, parts: int, key: str, value: str, time: str | None = None) -> Any:
+    """The streaming DataFrame of ``k``, ``v`` and, where given, the event time ``ts``; an epoch a trigger."""
     columns = [f"{key} AS k", f"{value} AS v"]
-    return numbers.selectExpr(*columns, *([f"timestamp_millis({time}) AS ts"] if time else []))
+    return numbers(spark, folder, parts).selectExpr(
+        *columns, *([f"timestamp_millis({time}) AS ts"] if time else [])
+    )

@@ -56,18 +56,23 @@ def sessions(keys: Any, times: Any, values: Any, gap_ms: int) -> list[tuple[Sess
 
 
 def of_sessions(
-    answers: Sequence[Session], expected: Sequence[tuple[Session, int]], closed_ms: int
+    answers: Sequence[tuple[int, ...]],
+    expected: Sequence[tuple[tuple[int, ...], int]],
+    closed_ms: int,
+    *,
+    noun: str = "session",
+    columns: str = "key, begin, rows, total",
 ) -> str | None:
-    """What is wrong with these sessions; None: nothing.
+    """What is wrong with these sessions, or with other answers that the watermark closes; None: nothing.
 
-    Those whose last row came before ``closed_ms`` have to be there. Engines differ in whether the end of the input
-    closes the rest, so the rest may be there or not, but must be right.
+    ``expected`` has a time with each, and those with a time before ``closed_ms`` have to be there. Engines differ in
+    whether the end of the input closes the rest, so the rest may be there or not, but must be right.
     """
     got = set(answers)
     if len(got) != len(answers):
-        return "a session comes twice"
+        return f"a {noun} comes twice"
     if unknown := got - {session for session, _ in expected}:
-        return f"a session that there is not: {min(unknown)} (key, begin, rows, total)"
+        return f"a {noun} that there is not: {min(unknown)} ({columns})"
     if missing := {session for session, last_ms in expected if last_ms < closed_ms} - got:
-        return f"{len(missing):,} sessions are missing, such as {min(missing)} (key, begin, rows, total)"
+        return f"{len(missing):,} {noun}s are missing, such as {min(missing)} ({columns})"
     return None

@@ -40,16 +40,26 @@ def _flink(name: str, rows: Mapping[str, int], *, mini_batch: str | None = None)
 
 
 M = 1_000_000
+
+
+def _nexmark(*queries: str) -> dict[str, int]:
+    return dict.fromkeys(queries, 2_400_000)
+
+
 CONTENDERS = {
     contender.name: contender
     for contender in (
         _sparkstate(
-            "sparkstate-hashmap", "record", {"sum": 3_600_000, "distinct": 3_600_000, "session": 2_400_000}
+            "sparkstate-hashmap",
+            "record",
+            {"sum": 3_600_000, "distinct": 3_600_000, "session": 2_400_000}
+            | _nexmark("q5", "q7", "q11", "q12"),
         ),
         _sparkstate(
             "sparkstate-rocksdb",
             "record",
-            {"sum": 3_600_000, "distinct": 2_400_000, "large": 2_400_000, "session": 2_400_000},
+            {"sum": 3_600_000, "distinct": 2_400_000, "large": 2_400_000, "session": 2_400_000}
+            | _nexmark("q5", "q7", "q11", "q12"),
         ),
         _sparkstate("sparkstate-hashmap-batches", "batches", {"sum": 6 * M, "distinct": 3_600_000}),
         _sparkstate("sparkstate-rocksdb-batches", "batches", {"sum": 6 * M, "distinct": 2_400_000}),
@@ -77,6 +87,14 @@ CONTENDERS = {
         ),
         Contender("bytewax", "bytewax", "Python", {"sum": 400_000, "distinct": 400_000}),
         Contender("quix-streams", "quix", "Python", {"sum": 400_000, "distinct": 400_000}),
+        Contender(
+            "spark-windows",
+            "spark",
+            "SQL",
+            _nexmark("q5", "q7", "q12"),
+            {"function": "windows"},
+            epoch_rows=1_200_000,
+        ),
         Contender(
             "spark-transform-with-state",
             "spark",

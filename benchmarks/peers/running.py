@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from peers import chunks, comparison, failure, lengths, loads
+from peers import chunks, comparison, failure, lengths, loads, nexmark
 from peers.contenders import Contender
 from peers.installing import Unavailable
 from peers.loads import Load
@@ -42,6 +42,8 @@ def check(
     contender = replace(contender, epoch_rows=min(contender.epoch_rows, rows // COMPARED_EPOCHS))
     _run(contender, command, load, rows, slots, scratch / "run", answers=answers)
     lines = _read(answers)
+    if load.nexmark:
+        return _check_nexmark(load, rows, lines)
     keys, values = loads.keys(load, rows), loads.values(rows)
     if load.name != "session":
         table = np.array(lines, np.int64).reshape(-1, 2)
@@ -51,6 +53,13 @@ def check(
     # The last of the input may stay open in an engine that closes sessions only by its watermark.
     closed = int(times.max()) - loads.GAP_MS - loads.DELAY_MS - 1000
     return comparison.of_sessions([(k, b, n, t) for k, b, n, t in lines], expected, closed)
+
+
+def _check_nexmark(load: Load, rows: int, lines: list[tuple[int, ...]]) -> str | None:
+    times = loads.times(rows, load.step_ms, load.begin_ms)
+    expected = nexmark.expected(load.name, nexmark.reference_bids(times))
+    final = int(times.max()) - loads.DELAY_MS
+    return comparison.of_sessions(lines, expected, final, noun="window", columns=nexmark.COLUMNS[load.name])
 
 
 def _read(folder: Path) -> list[tuple[int, ...]]:
@@ -69,9 +78,8 @@ def _words(
         "load": load.name,
         "rows": str(rows),
         "keys": str(load.keys),
-        "key": load.key,
-        "value": loads.VALUE,
-        "time": loads.TIME,
+        **({} if load.nexmark else {"key": load.key, "value": loads.VALUE}),
+        "time": load.time,
         "gap_ms": str(loads.GAP_MS),
         "delay_ms": str(loads.DELAY_MS),
         "slots": str(slots),

@@ -1,4 +1,7 @@
-"""Spark's transformWithState in Python: ``function`` ``rows`` or ``pandas``; the state store is Spark's RocksDB."""
+"""Spark's transformWithState in Python (``function`` ``rows`` or ``pandas``) and its own windows (``windows``).
+
+The state store is Spark's RocksDB.
+"""
 
 from __future__ import annotations
 
@@ -76,11 +79,24 @@ def summed(frame: Any, function: str) -> Any:
     return grouped.transformWithState(RowSum(), ANSWER, "update", "none")
 
 
+def answered_by(spark: Any, task: dict[str, str]) -> tuple[Any, str]:
+    """The stream of answers and its output mode."""
+    given = spark, task["input"], int(task["slots"])
+    if task["function"] != "windows":
+        return summed(chunks.stream(*given, task["key"], task["value"]), task["function"]), "update"
+    from peers import nexmark
+    from peers.programs import spark_nexmark
+
+    bids = nexmark.bids(chunks.numbers(*given), task["time"])
+    bids = bids.withWatermark("ts", f"{task['delay_ms']} milliseconds")
+    return spark_nexmark.answered(task["load"], bids), "append"
+
+
 def main() -> None:
     """Run to the end of the input."""
     task = dict(word.split("=", 1) for word in sys.argv[1:])
     spark = session(int(task["slots"]))
-    rows = chunks.stream(spark, task["input"], int(task["slots"]), task["key"], task["value"])
+    answered, mode = answered_by(spark, task)
     answers = task.get("answers")
 
     def each(frame: Any, epoch: int) -> None:
@@ -89,8 +105,8 @@ def main() -> None:
         else:
             frame.write.format("noop").mode("overwrite").save()
 
-    writer = summed(rows, task["function"]).writeStream.foreachBatch(each).trigger(availableNow=True)
-    writer = writer.outputMode("update").option("checkpointLocation", f"{task['scratch']}/checkpoints")
+    writer = answered.writeStream.foreachBatch(each).trigger(availableNow=True)
+    writer = writer.outputMode(mode).option("checkpointLocation", f"{task['scratch']}/checkpoints")
     writer.start().awaitTermination()
     spark.stop()
 

@@ -24,12 +24,27 @@ def sink(answers: str | None) -> Callable[[Any, int], None]:
     return write
 
 
+def nexmark_job(params: dict[str, str], numbers: Any) -> None:
+    """A query over bids."""
+    from peers import nexmark
+    from peers.programs import sparkstate_nexmark
+
+    query, write = params["load"], sink(params.get("answers"))
+    bids = nexmark.bids(numbers, params["time"]).withWatermark("ts", f"{params['delay_ms']} milliseconds")
+    answered = sparkstate_nexmark.answered(query, bids)
+    answered.sink(lambda frame, epoch: write(sparkstate_nexmark.written(query, frame), epoch))
+
+
 def job(spark: Any, params: dict[str, str]) -> None:
     """What the driver calls."""
-    from peers import chunks
+    from peers import chunks, loads
     from peers.programs import sparkstate_session
 
-    given = params["input"], int(params["slots"]), params["key"], params["value"]
+    numbered = params["input"], int(params["slots"])
+    if params["load"] in loads.QUERIES:
+        nexmark_job(params, chunks.numbers(spark, *numbered))
+        return
+    given = *numbered, params["key"], params["value"]
     if params["load"] == "session":
         rows = chunks.stream(spark, *given, params["time"])
         rows = rows.withWatermark("ts", f"{params['delay_ms']} milliseconds")

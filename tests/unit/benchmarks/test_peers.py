@@ -116,7 +116,7 @@ def test_every_load_has_the_rows_that_it_promises() -> None:
 
 def test_the_comparison_sees_engines_read_the_state_that_they_wrote() -> None:
     rows = 20_000
-    for load in (loads.compared(load, rows) for load in loads.LOADS.values()):
+    for load in (loads.compared(load, rows) for load in loads.LOADS.values() if not load.nexmark):
         keys = loads.keys(load, rows)
         if load.name == "session":
             keys = np.array(
