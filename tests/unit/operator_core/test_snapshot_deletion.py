@@ -358,3 +358,23 @@ def test_the_deletion_of_data_tells_how_far_it_is_in_steps_of_ten_percent() -> N
     assert deleting({**work, "done_bytes": 239 << 20}, first) == first
     assert deleting({**work, "done_bytes": 600 << 20}, first) == "deletion 50 %: 600Mi of 1200Mi, 27s left"
     assert deleting(None, "the data could not be deleted (x)") == "the data could not be deleted (x)"
+    assert deleting(None, first) is None, "of a pod that is gone, or does not answer any more, nothing is told"
+
+
+@pytest.mark.parametrize(
+    ("since", "commands"),
+    [(timedelta(), (command("delete", deleted=[URI]),)), (timedelta(hours=1), ())],
+    ids=["deleted", "too-late"],
+)
+def test_when_it_has_ended_nothing_says_how_far_it_is(
+    since: timedelta, commands: tuple[observed.Command, ...]
+) -> None:
+    """Somebody else's finalizer may hold the object much longer."""
+    one = begun(deleted({"phase": "Completed", "uri": URI, **ASKED}, since=since))
+    one = dataclasses.replace(
+        one, status={**one.status, "message": "deletion 50 %: 600Mi of 1200Mi, 27s left"}
+    )
+    decision = look(one, commands=commands)
+    assert goes(decision)
+    assert "message" not in decision.status
+    assert all("left" not in condition["message"] for condition in decision.status["conditions"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ from sparkstate_spec import units
 _STOPS = "the old slots stop"
 """The step of a rescale while nothing is counted, in the phase Upgrading. The other one follows it."""
 _STARTS = "the new slots start"
+_OF_COMMAND = re.compile(r".{1,20} \d+ %: ")
 
 
 def take(draft: Draft) -> None:
@@ -117,6 +119,11 @@ def of_command(command: observed.Command | None, before: str | None) -> str:
     return ""
 
 
+def is_of_command(text: str | None) -> bool:
+    """Whether these are the words of :func:`of_command`."""
+    return bool(text and _OF_COMMAND.match(text))
+
+
 def of_savepoint(document: Mapping[str, Any], trigger: str, before: str | None) -> str | None:
     """How far a JobStatus says that a savepoint is, such as ``10 %: 120Mi of 1200Mi, 27s left``; None where it does
     not say. It is ``before`` until the next ten percent: each change is a write to the API server."""
@@ -135,7 +142,7 @@ def _work(one: Mapping[str, Any]) -> str:
 def _share(one: Mapping[str, Any]) -> int:
     """Percent that are done, in steps of ten."""
     tenths = 10 * int(one.get("done_bytes") or 0) // max(int(one.get("total_bytes") or 0), 1)
-    return min(tenths, 10) * 10
+    return min(max(tenths, 0), 10) * 10
 
 
 def _amounts(one: Mapping[str, Any]) -> str:

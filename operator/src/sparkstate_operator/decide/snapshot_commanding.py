@@ -94,6 +94,9 @@ def _complain(draft: SnapshotDraft, one: _Deletion) -> None:
 
 
 def _watch(draft: SnapshotDraft, one: _Deletion) -> None:
-    """Nothing is decided until it has ended. It says how far it is."""
-    if told := progress.of_command(one.command, draft.status.get("message")):
+    """Nothing is decided until it has ended. It says how far it is, and where it says nothing, the words of a pod that
+    is gone count no more."""
+    before = draft.status.get("message")
+    told = progress.of_command(one.command, before)
+    if told or progress.is_of_command(before):
         draft.put("message", told)

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 from sparkstate_operator import actions, clock, labels, observed
 from sparkstate_operator.core import deadlines, snapshot_life
-from sparkstate_operator.decide import commanding, precedence, snapshot_commanding
+from sparkstate_operator.decide import commanding, precedence, progress, snapshot_commanding
 from sparkstate_operator.decide.draft import POLL_S
 from sparkstate_operator.decide.snapshot_draft import SnapshotDraft
 
@@ -145,6 +145,8 @@ def _driver_says(draft: SnapshotDraft) -> str:
 
 
 def _end(draft: SnapshotDraft) -> None:
+    if progress.is_of_command(draft.status.get("message")):
+        draft.put("message", None)  # somebody else may hold the object longer than we do
     draft.acts.extend(actions.DeleteCommand(command) for command in draft.seen.commands)
     draft.acts.append(actions.RemoveFinalizer())
 
