@@ -1,7 +1,7 @@
 """Memory of a running job that is nearly used up, for the condition ``MemoryPressure``.
 
-It is no trouble for ``Degraded``, because everything still runs: Argo CD would show a job as degraded that needs
-nothing but a larger number in its next version.
+``Degraded`` would not fit: everything still runs as asked, and Argo CD would show a job as degraded that needs nothing
+but a larger number in its next version.
 """
 
 from __future__ import annotations
