@@ -124,7 +124,9 @@ def test_a_slot_that_is_nearly_full_becomes_a_condition_that_ends_when_it_is_no_
     assert [note.reason for note in noticed.notes] == ["OperatorStateNearLimit"]
 
     driver.takes("none")
-    assert pressure(decided(heard(driver), noticed)) == pressure(noticed), "it may fill again in the next epoch"
+    assert pressure(decided(heard(driver), noticed)) == pressure(noticed), (
+        "it may fill again in the next epoch"
+    )
     driver.clock.sleep(operator_states.HOLDS_MS / 1000)
     driver.takes("a")
     assert pressure(decided(heard(driver), noticed)) == ""

@@ -13,9 +13,7 @@ from typing import Any
 from sparkstate_operator import job_pods, labels, observed
 
 
-def commands(
-    jobs: Iterable[observed.Child], pods: Iterable[observed.Child]
-) -> tuple[observed.Command, ...]:
+def commands(jobs: Iterable[observed.Child], pods: Iterable[observed.Child]) -> tuple[observed.Command, ...]:
     """``jobs``: Kubernetes Jobs that run commands; ``pods``: whatever pods there are beside them."""
     words: dict[str, observed.Document] = {}
     living: dict[str, observed.Pod] = {}

@@ -358,7 +358,9 @@ def test_the_deletion_of_data_tells_how_far_it_is_in_steps_of_ten_percent() -> N
     assert deleting({**work, "done_bytes": 239 << 20}, first) == first
     assert deleting({**work, "done_bytes": 600 << 20}, first) == "deletion 50 %: 600Mi of 1200Mi, 27s left"
     assert deleting(None, "the data could not be deleted (x)") == "the data could not be deleted (x)"
-    assert deleting(None, first) is None, "of a pod that is gone, or does not answer any more, nothing is told"
+    assert deleting(None, first) is None, (
+        "of a pod that is gone, or does not answer any more, nothing is told"
+    )
 
 
 @pytest.mark.parametrize(

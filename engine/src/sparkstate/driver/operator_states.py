@@ -10,8 +10,8 @@ from sparkstate.operators.state.operator_state_memory import FIELD, NOTICE_SHARE
 from sparkstate.slots import protocol
 
 HOLDS_MS: Final = 300_000
-"""The notice in the status ends when no slot has been nearly full for so long. A buffer that fills and empties, epoch by
-epoch, would otherwise raise and clear a condition of Kubernetes each time."""
+"""The notice in the status ends when no slot has been nearly full for so long. Otherwise a buffer that fills and
+empties, epoch by epoch, would raise and clear a condition of Kubernetes each time."""
 
 
 def of_slot(reply: protocol.SlotStatus) -> tuple[documents.OperatorStateSize, ...]:
@@ -68,7 +68,9 @@ def current(
 ) -> documents.OperatorStateNotice | None:
     """The notice with its figures, for programs; ``before``: as it was until now. It has the figures of the slot that
     was fullest since it began, and ends ``HOLDS_MS`` after a slot was nearly full for the last time."""
-    fullest = max(_nearly_full(slots), key=lambda slot: slot.memory.operator_state / _limit(slot), default=None)
+    fullest = max(
+        _nearly_full(slots), key=lambda slot: slot.memory.operator_state / _limit(slot), default=None
+    )
     if fullest is None:
         return before if before is not None and now_ms - before.seen_ms < HOLDS_MS else None
     largest = _largest(fullest)
@@ -89,7 +91,9 @@ def current(
 
 def _nearly_full(slots: Iterable[documents.SlotStatus]) -> Iterator[documents.SlotStatus]:
     for slot in slots:
-        if slot.operator_states and slot.memory.operator_state > NOTICE_SHARE * (_limit(slot) or float("inf")):
+        if slot.operator_states and slot.memory.operator_state > NOTICE_SHARE * (
+            _limit(slot) or float("inf")
+        ):
             yield slot
 
 

@@ -43,8 +43,8 @@ def told(notice: observed.OperatorStateNotice, known: Trouble | None) -> Trouble
         return known
     return Trouble(
         REASON,
-        f"{head} in slot {notice.slot}; most of it is state {notice.state!r} of operator {notice.operator!r}. A job that "
-        f"needs more than the limit ends with OperatorStateTooLarge: raise {FIELD}, for example to "
+        f"{head} in slot {notice.slot}; most of it is state {notice.state!r} of operator {notice.operator!r}. A job "
+        f"that needs more than the limit ends with OperatorStateTooLarge: raise {FIELD}, for example to "
         f"{progress.size(2 * notice.limit_bytes)}, or keep these values in keyed state",
     )
 

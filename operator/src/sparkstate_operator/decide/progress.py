@@ -14,6 +14,9 @@ _STOPS = "the old slots stop"
 """The step of a rescale while nothing is counted, in the phase Upgrading. The other one follows it."""
 _STARTS = "the new slots start"
 _OF_COMMAND = re.compile(r".{1,20} \d+ %: ")
+_OF_SAVEPOINT = re.compile(r"\d+ %: ")
+_UNITS = {"Gi": 2**30, "Mi": 2**20, "Ki": 2**10, "": 1}
+_AMOUNTS = re.compile(r"(\d+)(Gi|Mi|Ki|) of (\d+)(Gi|Mi|Ki|)(?:, \S+ left)?")
 
 
 def take(draft: Draft) -> None:
@@ -98,7 +101,18 @@ def long_work(document: Mapping[str, Any]) -> str:
 
 def under_way(draft: Draft) -> str:
     """The long work of the job's driver, or of the command that the decision waits for. In a rescale it stands behind
-    the numbers of slots, from the stop of the old ones until the new ones have reported."""
+    the numbers of slots, from the stop of the old ones until the new ones have reported.
+
+    A job with an act under way is looked at every two seconds. Between two times to write progress, its words stay as
+    they were until the next ten percent: each change is a write to the API server, and many jobs may be upgraded at the
+    same time.
+    """
+    told, before = _told(draft), str(draft.seen.job.status.get("progress") or "")
+    same = draft.intent and not draft.seen.progress_due and _steps(told) == _steps(before)
+    return before if same else told
+
+
+def _told(draft: Draft) -> str:
     report = draft.seen.report
     told = (long_work(report.document) if report is not None else "") or draft.work
     has, aimed = draft.status.get("slots"), draft.wanted
@@ -107,6 +121,16 @@ def under_way(draft: Draft) -> str:
         return told
     step = _STOPS if draft.phase == "Upgrading" else _STARTS
     return f"rescale {has} to {aimed.slots} slots: {told or step}"
+
+
+def _steps(told: str) -> tuple[str, tuple[int, ...]]:
+    """Words without their amounts, and these in steps of ten percent."""
+    amounts = _AMOUNTS.findall(told)
+    steps = (
+        10 * int(done) * _UNITS[done_unit] // max(int(total) * _UNITS[total_unit], 1)
+        for done, done_unit, total, total_unit in amounts
+    )
+    return _AMOUNTS.sub("", told), tuple(steps)
 
 
 def of_command(command: observed.Command | None, before: str | None) -> str:
@@ -132,6 +156,11 @@ def of_savepoint(document: Mapping[str, Any], trigger: str, before: str | None) 
             head = f"{_share(one)} %: "
             return before if before is not None and before.startswith(head) else f"{head}{_amounts(one)}"
     return None
+
+
+def is_of_savepoint(text: str | None) -> bool:
+    """Whether these are the words of :func:`of_savepoint`."""
+    return bool(text and _OF_SAVEPOINT.match(text))
 
 
 def _work(one: Mapping[str, Any]) -> str:

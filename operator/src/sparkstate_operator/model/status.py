@@ -164,7 +164,7 @@ class StatefulSparkJobStatus(Model):
     memory: Memory | None = status_field("How the pods' memory is made up.")
     message: str | None = status_field("A sentence for people.", max_length=32768)
     conditions: tuple[Condition, ...] | None = status_field(
-        "Ready, Progressing, Degraded, RestoreBlocked; MemoryPressure while memory is nearly used up; and Reconciling and "
-        "Stalled for kstatus.",
+        "Ready, Progressing, Degraded, RestoreBlocked; MemoryPressure while memory is nearly used up; and Reconciling "
+        "and Stalled for kstatus.",
         strict=False,
     )
