@@ -104,8 +104,7 @@ def under_way(draft: Draft) -> str:
     the numbers of slots, from the stop of the old ones until the new ones have reported.
 
     A job with an act under way is looked at every two seconds. Between two times to write progress, its words stay as
-    they were until the next ten percent: each change is a write to the API server, and many jobs may be upgraded at the
-    same time.
+    they were until the next ten percent: each change is a write to the API server, and there may be many jobs.
     """
     told, before = _told(draft), str(draft.seen.job.status.get("progress") or "")
     same = draft.intent and not draft.seen.progress_due and _steps(told) == _steps(before)
