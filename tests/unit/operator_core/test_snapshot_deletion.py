@@ -363,6 +363,14 @@ def test_the_deletion_of_data_tells_how_far_it_is_in_steps_of_ten_percent() -> N
     )
 
 
+def test_a_command_that_runs_is_asked_every_two_seconds_and_one_that_waits_for_a_node_seldom() -> None:
+    """Retention may let thousands of snapshots go."""
+    one = begun(deleted({"phase": "Completed", "uri": URI, **ASKED}))
+    runs = dataclasses.replace(command("delete"), succeeded=False)
+    assert look(one, commands=(runs,)).wait_s == 15.0
+    assert look(one, commands=(dataclasses.replace(runs, pod=pod()),)).wait_s == 2.0
+
+
 @pytest.mark.parametrize(
     ("since", "commands"),
     [(timedelta(), (command("delete", deleted=[URI]),)), (timedelta(hours=1), ())],
