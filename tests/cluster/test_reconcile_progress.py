@@ -3,6 +3,7 @@ real S3 server whose deletions wait for the test, and the operator that asks wit
 
 from __future__ import annotations
 
+import json
 import urllib.error
 import urllib.request
 
@@ -48,10 +49,14 @@ def test_a_purge_shows_how_far_it_is_to_an_operator_that_has_its_key_and_to_nobo
             others = keys.of_command(b"another operator's", operated.namespace, command)
             wrong = ("", keys.digest(own), others)
             assert [answer(operated, key) for key in (own, *wrong)] == [200, 401, 401, 401]
+            made = operated.cluster.get("job", command, operated.namespace)
+            assert keys.digest(own) in json.dumps(made)
+            assert operated.operator
+            for text in (json.dumps(made), operated.operator.log.read_text()):
+                assert own not in text and operator_process.KEY not in text
             held.let_pass(1)
             operated.until_shown("ssj", "orders", "purge 50 %: ")
 
-            assert operated.operator
             operated.operator.stop()
             operated.start(own_key="the key of an operator that was installed anew")
             operated.cluster.until(

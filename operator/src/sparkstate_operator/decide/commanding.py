@@ -48,7 +48,7 @@ def stage(command: Command | None, since: datetime, now: datetime) -> Stage:
 
 
 def look_s(command: Command | None, at: Stage) -> float:
-    """When a command that says how far it is is looked at again: soon while its pod runs, because no event tells that it
+    """When a command that tells its progress is looked at again: soon while its pod runs, because no event says that it
     has come further."""
     begun = command is not None and command.pod is not None and command.pod.phase == "Running"
     return RUNS_S if at is Stage.RUNS and not begun else POLL_S
