@@ -15,7 +15,6 @@ from sparkstate_operator.decide import progress
 from sparkstate_operator.decide.draft import Draft
 
 FIELD = "spec.operatorStateMemoryPerSlot"
-REASON = "OperatorStateNearLimit"
 
 
 def of(draft: Draft) -> Trouble | None:
@@ -30,7 +29,7 @@ def of(draft: Draft) -> Trouble | None:
         return None
     found = told(notice, known)
     if known is None:
-        draft.note(found.reason, found.message, warning=True)
+        draft.note("OperatorStateNearLimit", found.message, warning=True)
     return found
 
 
@@ -42,7 +41,7 @@ def told(notice: observed.OperatorStateNotice, known: Trouble | None) -> Trouble
     if known is not None and known.message.startswith(head):
         return known
     return Trouble(
-        REASON,
+        "OperatorStateNearLimit",
         f"{head} in slot {notice.slot}; most of it is state {notice.state!r} of operator {notice.operator!r}. A job "
         f"that needs more than the limit ends with OperatorStateTooLarge: raise {FIELD}, for example to "
         f"{progress.size(2 * notice.limit_bytes)}, or keep these values in keyed state",
