@@ -8,22 +8,11 @@ from pathlib import Path
 import pytest
 from support.storage import stored_job
 
-from sparkstate.control.documents import DriverPhase, OperatorStateNotice
+from sparkstate.control.documents import DriverPhase
 from sparkstate_tools.kubernetes.cluster import Cluster
 from sparkstate_tools.operating.operated_namespace import OperatedNamespace
 
 pytestmark = pytest.mark.usefixtures("running_operator")
-
-
-NEARLY_FULL = OperatorStateNotice(
-    slot=1,
-    operator="judged",
-    state="rules",
-    used_bytes=30 << 20,
-    limit_bytes=32 << 20,
-    since_ms=5,
-    seen_ms=5,
-)
 
 
 def test_a_job_gets_its_children_and_runs(operated: OperatedNamespace) -> None:
@@ -319,32 +308,6 @@ def test_a_change_that_needs_no_restart_is_taken_over_in_place(operated: Operate
     operated.apply(savepoints={"interval": "6h", "maxCount": 3})
     operated.cluster.until(lambda: operated.status()["revision"] != before, "the revision is taken over")
     assert "deletionTimestamp" not in operated.until_pod(1)["metadata"]
-
-
-def test_progress_of_the_driver_is_told(operated: OperatedNamespace) -> None:
-    operated.apply()
-    operated.until_pod(1)
-    with operated.driver() as driver:
-        driver.checkpoints_done(3)
-        driver.update(operator_state_notice=NEARLY_FULL)
-        operated.running()
-        status = operated.cluster.until(
-            lambda: operated.status() if operated.status().get("lastCheckpoint") else None,
-            "the checkpoint is told",
-        )
-        until = operated.cluster.until
-        until(lambda: "MemoryPressure" in operated.conditions(), "operator state that is nearly too large")
-        told = operated.conditions()["MemoryPressure"]
-        assert told["reason"] == "OperatorStateNearLimit"
-        assert "90 % or more of spec.operatorStateMemoryPerSlot (32Mi) in slot 1" in told["message"]
-        assert operated.conditions()["Ready"]["status"] == "True"
-        until(lambda: "OperatorStateNearLimit" in operated.reasons(), "an Event")
-        driver.update(operator_state_notice=None)
-        operated.apply(savepoints={"maxCount": 2})  # a look does not wait for the next poll then
-        until(lambda: "MemoryPressure" not in operated.conditions(), "the condition ends", 20)
-    assert status["lastCheckpoint"]["id"] == 3
-    assert status["backend"] == "hashmap"
-    assert status["lineage"] == "00aa11bb22cc33dd"
 
 
 def test_restore_from_a_snapshot_waits_for_it(operated: OperatedNamespace) -> None:

@@ -1,5 +1,8 @@
-"""How far a purge is, in the columns of ``kubectl get`` while it works: the engine's own process on the loopback, a
-real S3 server whose deletions wait for the test, and the operator that asks with the command's key."""
+"""What a driver and an engine command tell of themselves, as ``kubectl get`` shows it on a real API server.
+
+A purge is the engine's own process on the loopback, over a real S3 server whose deletions wait for the test. The
+operator asks it with the command's key.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import urllib.request
 import pytest
 from support.storage import held_deletions
 
+from sparkstate.control.documents import OperatorStateNotice
 from sparkstate_operator.core import keys
 from sparkstate_tools.operating import operator_process
 from sparkstate_tools.operating.operated_namespace import OperatedNamespace
@@ -66,3 +70,41 @@ def test_a_purge_shows_how_far_it_is_to_an_operator_that_has_its_key_and_to_nobo
             held.let_pass()
         operated.cluster.until_gone("ssj", "orders", operated.namespace)
         assert [held.is_there(url) for url in urls] == [False, False]
+
+
+def nearly_full(used_bytes: int, limit_bytes: int) -> OperatorStateNotice:
+    return OperatorStateNotice(
+        slot=1,
+        operator="judged",
+        state="rules",
+        used_bytes=used_bytes,
+        limit_bytes=limit_bytes,
+        since_ms=5,
+        seen_ms=5,
+    )
+
+
+def test_progress_of_the_driver_is_told(operated: OperatedNamespace) -> None:
+    operated.apply()
+    operated.until_pod(1)
+    with operated.driver() as driver:
+        driver.checkpoints_done(3)
+        driver.update(operator_state_notice=nearly_full(30 << 20, 32 << 20))
+        operated.running()
+        status = operated.cluster.until(
+            lambda: operated.status() if operated.status().get("lastCheckpoint") else None,
+            "the checkpoint is told",
+        )
+        until = operated.cluster.until
+        until(lambda: "MemoryPressure" in operated.conditions(), "operator state that is nearly too large")
+        told = operated.conditions()["MemoryPressure"]
+        assert told["reason"] == "OperatorStateNearLimit"
+        assert "90 % or more of spec.operatorStateMemoryPerSlot (32Mi) in slot 1" in told["message"]
+        assert operated.conditions()["Ready"]["status"] == "True"
+        until(lambda: "OperatorStateNearLimit" in operated.reasons(), "an Event")
+        driver.update(operator_state_notice=None)
+        operated.apply(savepoints={"maxCount": 2})  # a look does not wait for the next poll then
+        until(lambda: "MemoryPressure" not in operated.conditions(), "the condition ends", 20)
+    assert status["lastCheckpoint"]["id"] == 3
+    assert status["backend"] == "hashmap"
+    assert status["lineage"] == "00aa11bb22cc33dd"
