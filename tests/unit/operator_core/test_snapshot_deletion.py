@@ -260,6 +260,8 @@ def test_what_no_driver_takes_holds_up_no_other_while_its_command_fails(saved: d
     assert (goes(pauses), pauses.status["reason"]) == (False, "GivingUp")
     taken_again = look(one, saved={"status": "IN_PROGRESS"})
     assert (goes(taken_again), taken_again.status["reason"]) == (False, "SavepointInFlight")
+    lost = look(deleted(dict(taken_again.status)), saved=saved)
+    assert (lost.status["reason"], lost.status.get("message")) == ("GivingUp", None), "it is taken no more"
     complete = look(one, saved={"status": "COMPLETED", "location": URI})
     assert (made(complete), complete.status["uri"]) == ([BY_URI], URI)
 
