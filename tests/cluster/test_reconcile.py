@@ -310,21 +310,6 @@ def test_a_change_that_needs_no_restart_is_taken_over_in_place(operated: Operate
     assert "deletionTimestamp" not in operated.until_pod(1)["metadata"]
 
 
-def test_progress_of_the_driver_is_told(operated: OperatedNamespace) -> None:
-    operated.apply()
-    operated.until_pod(1)
-    with operated.driver() as driver:
-        driver.checkpoints_done(3)
-        operated.running()
-        status = operated.cluster.until(
-            lambda: operated.status() if operated.status().get("lastCheckpoint") else None,
-            "the checkpoint is told",
-        )
-    assert status["lastCheckpoint"]["id"] == 3
-    assert status["backend"] == "hashmap"
-    assert status["lineage"] == "00aa11bb22cc33dd"
-
-
 def test_restore_from_a_snapshot_waits_for_it(operated: OperatedNamespace) -> None:
     """Until the engine has read the savepoint; one that was made up is waited for without end."""
     url = stored_job.StoredJob((operated.folder / "state").as_uri(), "old", 1).take_savepoint("a", 5)

@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 import pytest
-from support.storage import stored_job
+from support.storage import held_deletions, stored_job
 
 from sparkstate.storage import naming
 from sparkstate_tools.operating.operated_namespace import OperatedNamespace
@@ -213,26 +213,29 @@ def test_a_savepoint_whose_object_is_deleted_in_flight_goes_when_it_is_complete(
     expected="the engine finds the savepoint by its trigger, and deletes it",
 )
 def test_a_savepoint_whose_object_is_deleted_in_flight_goes_though_job_and_driver_are_gone(
-    operated: OperatedNamespace,
+    operated: OperatedNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = (operated.folder / "state").as_uri()
-    operated.apply(checkpointing={"storage": store, "timeout": "60s"})
-    operated.until_pod(1)
-    stores = stored_job.StoredJob(store, "orders", 1, cluster="default", namespace=operated.namespace)
-    with operated.driver() as driver:
-        operated.running()
-        trigger = ask_for(operated, driver, store)
-        url = stores.take_savepoint(trigger, 5)
-        stores.take_savepoint("a newer one", 6)
-    operated.delete()
-    operated.until_deleting("orders-driver-1")
-    operated.kubelet.finish_deletion("orders-driver-1")
-    operated.cluster.until_gone("ssj", "orders", operated.namespace)
-    assert operated.until_snapshot("one", "Failed")["reason"] == "JobNotFound"
-    operated.cluster.kubectl("delete", "snap", "one", "-n", operated.namespace, "--wait=false")
-    assert operated.run_next_command("savepoints delete")["deleted"] == [url]
-    operated.cluster.until_gone("snap", "one", operated.namespace)
-    assert not is_there(url)
+    """Meanwhile the object's message shows how far the deletion is."""
+    with held_deletions.running(monkeypatch) as held:
+        operated.apply(**held.spec(deletion={"policy": "retain"}))
+        operated.until_pod(1)
+        stores = held.stored(operated.namespace)
+        with operated.driver() as driver:
+            operated.running()
+            trigger = ask_for(operated, driver, held_deletions.URL)
+            url = stores.take_savepoint(trigger, 5, content=b"rows" * 10_000)
+            stores.take_savepoint("a newer one", 6)
+        operated.delete()
+        operated.until_deleting("orders-driver-1")
+        operated.kubelet.finish_deletion("orders-driver-1")
+        operated.cluster.until_gone("ssj", "orders", operated.namespace)
+        assert operated.until_snapshot("one", "Failed")["reason"] == "JobNotFound"
+        operated.cluster.kubectl("delete", "snap", "one", "-n", operated.namespace, "--wait=false")
+        with operated.running_command("savepoints delete"):
+            operated.until_shown("snap", "one", "deletion 0 %: 0 of ")
+            held.let_pass()
+        operated.cluster.until_gone("snap", "one", operated.namespace)
+        assert not held.is_there(url)
 
 
 def test_a_savepoint_that_completes_after_its_timeout_is_known(operated: OperatedNamespace) -> None:

@@ -161,4 +161,4 @@ def test_the_bytes_of_a_savepoint_that_is_deleted_are_those_of_its_files(tmp_pat
     told: list[tuple[int, int]] = []
     removal = Removal(lambda done, total: told.append((done, total)))
     assert purge.delete_savepoint(str(folder), open_store, now, removal=removal)
-    assert told == [(100, 300), (200, 300), (300, 300)]
+    assert told == [(0, 300), (100, 300), (200, 300), (300, 300)]

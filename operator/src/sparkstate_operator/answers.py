@@ -23,6 +23,7 @@ STATUS: dict[str, Any] = {
     "checkpoints_completed": int, "slots": [{"shards": list}], "last_checkpoint": CHECKPOINT,
     "last_savepoint": CHECKPOINT, "storage_away": [{"url": str, "doing": str, "failures": int}],
     "progress": [{"kind": str, "name": str, "done_bytes": int, "total_bytes": int, "left_ms": int}],
+    "operator_state_notice": {"slot": int, "operator": str, "state": str, "used_bytes": int, "limit_bytes": int},
 }  # fmt: skip
 SAVEPOINT: dict[str, Any] = {"status": str, "location": str, "url": str, "epoch": int, "trigger_id": str}
 SNAPSHOT: dict[str, Any] = {"epoch": int, "lineage": str, "slots": int, "state_bytes": int}

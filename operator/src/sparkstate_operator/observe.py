@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import json
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sparkstate_operator import actions, answers, custom_resources, errors, job_pods, labels, observed, plan
+from sparkstate_operator import (
+    actions,
+    answers,
+    command_pods,
+    custom_resources,
+    errors,
+    job_pods,
+    labels,
+    observed,
+    plan,
+)
 from sparkstate_operator.core import job_life, keys, naming, revisions
 from sparkstate_operator.edges import kube as k
 from sparkstate_operator.edges.driver import Drivers
@@ -336,31 +345,5 @@ def _role(child: observed.Child) -> str:
 
 
 def _commands(mine: list[tuple[k.Kind, observed.Child]]) -> tuple[observed.Command, ...]:
-    words: dict[str, observed.Document] = {}
-    pods: dict[str, observed.Pod] = {}
-    for kind, child in mine:
-        if kind is k.PODS and _role(child) == "command":
-            owner = next((one["name"] for one in child.body["metadata"].get("ownerReferences") or ()), "")
-            words[owner] = _word(child.body) or words.get(owner, {})
-            pod = job_pods.read(child.body)
-            if pod.phase not in ("Succeeded", "Failed"):
-                pods[owner] = pod
-    return tuple(
-        observed.command_of(
-            child.body, words.get(child.name, {}), pods.get(child.name), had_pod=child.name in words
-        )
-        for kind, child in mine
-        if kind is k.COMMANDS
-    )
-
-
-def _word(body: Mapping[str, Any]) -> observed.Document:
-    for status in body.get("status", {}).get("containerStatuses") or ():
-        text = ((status.get("state") or {}).get("terminated") or {}).get("message", "")
-        try:
-            found = json.loads(text.strip().splitlines()[-1]) if text.strip() else {}
-        except (ValueError, RecursionError):
-            found = {"message": text[-2000:]}
-        if isinstance(found, dict) and found:
-            return found
-    return {}
+    jobs, pods = ([child for kind, child in mine if kind is each] for each in (k.COMMANDS, k.PODS))
+    return command_pods.commands(jobs, pods)

@@ -20,6 +20,7 @@ Death = job_pods.Death
 Termination = containers.Termination
 Report = reports.Report
 News = reports.News
+OperatorStateNotice = reports.OperatorStateNotice
 DriverEndpoint = reports.DriverEndpoint
 NO_NEWS = reports.NO_NEWS
 

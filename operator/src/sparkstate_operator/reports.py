@@ -42,14 +42,44 @@ class Report:
         return f"the driver goes on trying to reach {', '.join(told)}" if told else ""
 
     @property
+    def operator_state(self) -> OperatorStateNotice | None:
+        """The notice that operator state has nearly used up its memory in a slot; None without one, and of an engine
+        that knows no such notice."""
+        found = self.document.get("operator_state_notice")
+        if not found:
+            return None
+        limit = max(int(found.get("limit_bytes") or 0), 1)
+        tenths = 10 * int(found.get("used_bytes") or 0) // limit
+        return OperatorStateNotice(
+            share=min(max(tenths, 0), 10) * 10,
+            limit_bytes=limit,
+            slot=int(found.get("slot") or 0),
+            operator=str(found.get("operator") or "")[:100],
+            state=str(found.get("state") or "")[:100],
+        )
+
+    @property
     def news(self) -> News:
         """The part that may be worth a look at the whole job."""
         told = (self.document.get(name) or {} for name in ("last_checkpoint", "last_savepoint"))
-        works = self.document.get("progress") or ()
+        works, notice = self.document.get("progress") or (), self.operator_state
+        filled = (notice.share, notice.limit_bytes) if notice is not None else None
         return News(
-            state=(self.phase, self.document.get("restarts"), bool(self.storage_away)),
+            state=(self.phase, self.document.get("restarts"), bool(self.storage_away), filled),
             progress=(*(one.get("path") for one in told), *(_done(one) for one in works)),
         )
+
+
+@dataclass(frozen=True)
+class OperatorStateNotice:
+    """A slot is about to run out of memory for operator state. ``share``: percent of the limit, in steps of ten."""
+
+    share: int
+    limit_bytes: int
+    slot: int
+    operator: str
+    """The operator of the slot's largest operator state, and in ``state`` the name of that."""
+    state: str
 
 
 @dataclass(frozen=True)

@@ -23,17 +23,18 @@ class StoredJob:
         namespace: str = "default",
         restored_from: str = "",
         start_empty: bool = False,
+        opened: savepoint.OpenStore = storage.open_store,
     ) -> None:
         self.url = url
         self.name = lineage.JobName(cluster=cluster, namespace=namespace, name=name)
         self._clock = clock.SystemClock()
         self._lineage = lineage.open_lineage(
-            storage.open_store(url), self.name, self._clock, start_empty=start_empty, attempt=attempt
+            opened(url), self.name, self._clock, start_empty=start_empty, attempt=attempt
         )
         self.lineage_id = self._lineage.id
         self._log = log.LineageLog(self._lineage.store, self._clock).claim(attempt, "a test")
         self._incarnation = self._log.begin_incarnation(restored_from, 1)
-        self._savepoints = savepoint.Savepoints(self._lineage, self._log, storage.open_store)
+        self._savepoints = savepoint.Savepoints(self._lineage, self._log, opened)
 
     def entries(self) -> int:
         """How many entries the log has."""

@@ -63,4 +63,4 @@ def test_the_bytes_of_a_purge_go_up_to_all_that_there_is(tmp_path: Path) -> None
     told: list[tuple[int, int]] = []
     done = purge.purge(root, JOB, open_store, clock, "test", lambda *bytes_: told.append(bytes_))
     assert (done.files, done.size_bytes) == (3, 300)
-    assert told == [(100, 300), (200, 300), (300, 300)]
+    assert told == [(0, 300), (100, 300), (200, 300), (300, 300)]

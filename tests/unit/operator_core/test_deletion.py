@@ -128,17 +128,18 @@ def test_the_last_word_of_the_driver_is_taken_while_its_data_is_deleted() -> Non
 
 
 @pytest.mark.parametrize(
-    "commands",
+    ("commands", "wait_s"),
     [
-        pytest.param((), id="the command is made"),
-        pytest.param((purging(),), id="it runs"),
-        pytest.param((purging(failed=True, **DENIED),), id="it pauses"),
+        pytest.param((), 2.0, id="the command is made"),
+        pytest.param((purging(),), 15.0, id="it waits for a node: its begin is an event"),
+        pytest.param((dataclasses.replace(purging(), pod=pod()),), 2.0, id="it runs"),
+        pytest.param((purging(failed=True, **DENIED),), 2.0, id="it pauses"),
     ],
 )
 def test_a_purge_beside_a_pod_whose_end_nobody_confirms_looks_at_its_own_pace(
-    commands: tuple[observed.Command, ...],
+    commands: tuple[observed.Command, ...], wait_s: float
 ) -> None:
     """The pod became harmless long ago. Taken for the time of the next look, that moment asked for five looks a second
     as long as the purge took."""
     lost = pod(deleting_at=NOW - timedelta(hours=1), ready=False)
-    assert look(deleted("purge", lost, commands=commands)).wait_s == 2.0
+    assert look(deleted("purge", lost, commands=commands)).wait_s == wait_s

@@ -144,6 +144,43 @@ def test_200_drivers_that_do_not_answer_delay_no_other_job() -> None:
     assert longest(ends_s) < 1.0 + longest(ticks_s)
 
 
+def test_commands_that_do_not_say_how_far_they_are_hold_up_no_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "TIMEOUT_S", 1.0)
+    ends: list[str] = []
+
+    async def scenario() -> None:
+        queue: KeyedQueue[str] = KeyedQueue(monotonic=asyncio.get_running_loop().time, rng=random.Random(1))
+        async with drivers(Clock(), queue) as (found, server):
+
+            async def work(ip: str) -> None:
+                try:
+                    if ip == HEALTHY:
+                        await found.status(ip, KEYS, "uid", 1)
+                    else:
+                        await found.command_progress(ip, "orders-purge", ip, "key")
+                except errors.DriverUnavailable:
+                    assert ip != HEALTHY
+                ends.append(ip)
+
+            silent = [f"127.1.0.{number + 1}" for number in range(20)]
+            for ip in (*silent, HEALTHY):
+                queue.add(ip)
+            working = asyncio.create_task(queue.run(1, work))
+            async with asyncio.timeout(30):
+                while len(ends) < 21:
+                    await asyncio.sleep(0.05)
+            working.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await working
+            assert ends[0] == HEALTHY
+            asked = server.asked
+            with pytest.raises(errors.DriverUnavailable, match="no answer lately"):
+                await found.command_progress(silent[0], "orders-purge", silent[0], "key")
+            assert server.asked == asked, "it is left alone for a while"
+
+    asyncio.run(scenario())
+
+
 def longest(times_s: list[float]) -> float:
     """The longest time between two of them."""
     return max(after - before for before, after in itertools.pairwise(times_s))

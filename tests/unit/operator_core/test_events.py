@@ -137,6 +137,13 @@ JOB: dict[str, Callable[[], actions.Decision]] = {
     "SavepointNotPossible": lambda: look(
         running_status(), pod(), generation=2, upgradeMode="savepoint", **NEWER
     ),
+    "OperatorStateNearLimit": lambda: look(
+        running_status(),
+        pod(),
+        report=observed.Report(
+            {"phase": "RUNNING", "operator_state_notice": {"used_bytes": 9, "limit_bytes": 10}}
+        ),
+    ),
     "DeletionDegraded": lambda: look(
         running_status(), pod(), deleting=True, deletion={"policy": "purge"}, namespace_terminating=True
     ),

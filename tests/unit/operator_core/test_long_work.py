@@ -71,7 +71,7 @@ def test_a_purge_tells_how_far_it_is_in_steps_of_ten_percent() -> None:
     assert purging(None, first) is None, "of a command that says nothing, nothing is told"
 
 
-def moved(document: dict[str, Any] | None, slots: int = 3, **status: Any) -> str | None:
+def moved(document: dict[str, Any] | None, slots: int = 3, *, due: bool = True, **status: Any) -> str | None:
     """The progress of a job that had two slots, in the middle of an upgrade."""
     report = observed.Report({"phase": "RUNNING", **document}) if document is not None else None
     known = {found.name: found for found in (revision(slots=2), revision(slots=slots))}
@@ -83,7 +83,7 @@ def moved(document: dict[str, Any] | None, slots: int = 3, **status: Any) -> str
         NOW,
         drivers=(pod(ready=report is not None),),
         report=report,
-        progress_due=True,
+        progress_due=due,
     )
     found = stored(decide(seen, known, wanted, "", Config())).status.get("progress")
     return None if found is None else str(found)
@@ -101,6 +101,26 @@ def test_a_rescale_shows_its_steps_from_the_stop_of_the_old_slots_to_the_report_
     assert moved(restoring, **starting) == "rescale 2 to 3 slots: restore 120Mi of 1200Mi"
     there = {"slots": [{"shards": [0]}] * 3, "progress": []}
     assert moved(there, **starting) is None
+
+
+def test_between_two_times_to_write_progress_a_job_with_an_act_under_way_shows_steps_of_ten_percent() -> None:
+    def at(mebibytes: int, before: str | None, kind: str = "savepoint", *, due: bool = False) -> str | None:
+        work = {
+            **RESTORE,
+            "kind": kind,
+            "name": "",
+            "done_bytes": mebibytes << 20,
+            "left_ms": 1_000 * mebibytes,
+        }
+        shown = {"progress": before} if before else {}
+        return moved({"progress": [work]}, due=due, **shown)
+
+    first = at(130, None)
+    assert first == "rescale 2 to 3 slots: savepoint 130Mi of 1200Mi, 2m10s left"
+    assert at(230, first) == first, "each change is a write"
+    assert at(230, first, due=True) == "rescale 2 to 3 slots: savepoint 230Mi of 1200Mi, 3m50s left"
+    assert at(240, first) == "rescale 2 to 3 slots: savepoint 240Mi of 1200Mi, 4m left"
+    assert at(130, first, "restore") == "rescale 2 to 3 slots: restore 130Mi of 1200Mi, 2m10s left"
 
 
 def test_an_upgrade_with_as_many_slots_is_no_rescale() -> None:

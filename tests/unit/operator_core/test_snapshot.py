@@ -97,8 +97,14 @@ def test_of_several_things_that_a_savepoint_waits_for_the_first_is_told(
 # -- one that is being taken -------------------------------------------------------------------------------------------
 
 
-def taken_so_far(done: int, message: str | None, trigger: str = "t-1") -> str | None:
-    status = {"phase": "InProgress", "triggerId": "t-1", "jobUid": "uid-1", "message": message}
+def taken_so_far(done: int, message: str | None, trigger: str = "t-1", attempt: int = 1) -> str | None:
+    status = {
+        "phase": "InProgress",
+        "triggerId": "t-1",
+        "jobUid": "uid-1",
+        "message": message,
+        "attempt": attempt,
+    }
     work = {"kind": "savepoint", "name": trigger, "done_bytes": done << 20, "total_bytes": 1200 << 20}
     report = observed.Report(
         {"phase": "RUNNING", "progress": [{**work, "left_ms": 26_600}]}, {"status": "IN_PROGRESS"}
@@ -115,6 +121,32 @@ def test_a_savepoint_that_is_taken_tells_how_far_it_is_in_steps_of_ten_percent()
     assert taken_so_far(240, first) == "20 %: 240Mi of 1200Mi, 27s left"
     assert taken_so_far(1200, first) == "100 %: 1200Mi of 1200Mi, 27s left"
     assert taken_so_far(130, "old", trigger="another") is None
+
+
+@pytest.mark.parametrize(
+    ("newest", "report", "stays"),
+    [
+        pytest.param(pod(1), None, True, id="silent"),
+        pytest.param(pod(1), RUNNING, False, id="began-anew-in-its-pod"),
+        pytest.param(pod(1, phase="Failed"), None, False, id="ended"),
+        pytest.param(pod(2), None, False, id="the-next-attempt"),
+        pytest.param(None, None, False, id="no-driver"),
+    ],
+)
+def test_what_a_driver_told_of_a_savepoint_is_not_shown_for_the_next_one(
+    newest: observed.Pod | None, report: observed.Report | None, *, stays: bool
+) -> None:
+    told = "50 %: 600Mi of 1200Mi, 27s left"
+    status = {"phase": "InProgress", "triggerId": "t-1", "jobUid": "uid-1", "attempt": 1, "message": told}
+    begun = one(status={**status, "triggeredTime": "2026-01-01T11:59:59Z"})
+    seen = observed.ObservedSnapshot(begun, NOW, job(running_status()), newest, report)
+    assert snapshot.decide(seen, revision(), Config()).status.get("message") == (told if stays else None)
+
+
+def test_the_words_of_the_attempt_before_are_replaced_though_it_had_come_as_far() -> None:
+    first = taken_so_far(130, None)
+    assert taken_so_far(239, first, attempt=1) == first
+    assert taken_so_far(239, first, attempt=0) == "10 %: 239Mi of 1200Mi, 27s left"
 
 
 # -- one that was not complete in time ---------------------------------------------------------------------------------

@@ -260,6 +260,8 @@ def test_what_no_driver_takes_holds_up_no_other_while_its_command_fails(saved: d
     assert (goes(pauses), pauses.status["reason"]) == (False, "GivingUp")
     taken_again = look(one, saved={"status": "IN_PROGRESS"})
     assert (goes(taken_again), taken_again.status["reason"]) == (False, "SavepointInFlight")
+    lost = look(deleted(dict(taken_again.status)), saved=saved)
+    assert (lost.status["reason"], lost.status.get("message")) == ("GivingUp", None), "it is taken no more"
     complete = look(one, saved={"status": "COMPLETED", "location": URI})
     assert (made(complete), complete.status["uri"]) == ([BY_URI], URI)
 
@@ -358,3 +360,33 @@ def test_the_deletion_of_data_tells_how_far_it_is_in_steps_of_ten_percent() -> N
     assert deleting({**work, "done_bytes": 239 << 20}, first) == first
     assert deleting({**work, "done_bytes": 600 << 20}, first) == "deletion 50 %: 600Mi of 1200Mi, 27s left"
     assert deleting(None, "the data could not be deleted (x)") == "the data could not be deleted (x)"
+    assert deleting(None, first) is None, (
+        "of a pod that is gone, or does not answer any more, nothing is told"
+    )
+
+
+def test_a_command_that_runs_is_asked_every_two_seconds_and_one_that_waits_for_a_node_seldom() -> None:
+    """Retention may let thousands of snapshots go."""
+    one = begun(deleted({"phase": "Completed", "uri": URI, **ASKED}))
+    runs = dataclasses.replace(command("delete"), succeeded=False)
+    assert look(one, commands=(runs,)).wait_s == 15.0
+    assert look(one, commands=(dataclasses.replace(runs, pod=pod()),)).wait_s == 2.0
+
+
+@pytest.mark.parametrize(
+    ("since", "commands"),
+    [(timedelta(), (command("delete", deleted=[URI]),)), (timedelta(hours=1), ())],
+    ids=["deleted", "too-late"],
+)
+def test_when_it_has_ended_nothing_says_how_far_it_is(
+    since: timedelta, commands: tuple[observed.Command, ...]
+) -> None:
+    """Somebody else's finalizer may hold the object much longer."""
+    one = begun(deleted({"phase": "Completed", "uri": URI, **ASKED}, since=since))
+    one = dataclasses.replace(
+        one, status={**one.status, "message": "deletion 50 %: 600Mi of 1200Mi, 27s left"}
+    )
+    decision = look(one, commands=commands)
+    assert goes(decision)
+    assert "message" not in decision.status
+    assert all("left" not in condition["message"] for condition in decision.status["conditions"])

@@ -11,7 +11,8 @@ BATCH = 500
 
 
 class Removal:
-    """Counts for one caller at a time. ``tell`` is called with both numbers whenever something was deleted."""
+    """Counts for one caller at a time. ``tell`` is called with both numbers whenever something was found or deleted: a
+    savepoint of few files goes in one call, and would otherwise be told of when nothing is left of it."""
 
     def __init__(self, tell: Callable[[int, int], object] = lambda done_bytes, total_bytes: None) -> None:
         self._tell = tell
@@ -20,6 +21,7 @@ class Removal:
     def find(self, infos: Sequence[ObjectInfo]) -> None:
         """These have to be deleted."""
         self._found += sum(info.size for info in infos)
+        self._tell(self._done, self._found)
 
     def note(self, info: ObjectInfo) -> None:
         """This one is deleted."""

@@ -227,6 +227,21 @@ class Progress(Document):
     )
 
 
+class OperatorStateNotice(Document):
+    """A slot is about to run out of memory for operator state. The figures are those of the slot that was fullest since
+    the notice began; they are estimates."""
+
+    slot: int
+    operator: str = Field(description="The operator of the slot's largest operator state.")
+    state: str = Field(description="Name of that state.")
+    used_bytes: int = Field(description="Memory of all operator state in the slot.")
+    limit_bytes: int = Field(
+        description="`operatorStateMemoryPerSlot`. A job that needs more ends with `OperatorStateTooLarge`."
+    )
+    since_ms: int
+    seen_ms: int = Field(description="When a slot was last seen nearly full.")
+
+
 class JobStatus(Document):
     """The whole state of a job at one moment."""
 
@@ -295,6 +310,10 @@ class JobStatus(Document):
     )
     notices: tuple[str, ...] = Field(
         default=(), description="Notices for people, e.g. settings without effect here."
+    )
+    operator_state_notice: OperatorStateNotice | None = Field(
+        default=None,
+        description="Operator state takes more than 80 % of its memory in a slot, or did within the last five minutes.",
     )
 
     @field_validator("watermark_ms")

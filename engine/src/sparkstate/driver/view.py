@@ -78,6 +78,7 @@ class JobView:
         self._restored_from: str | None = None
         self._sinks: tuple[str, ...] = ()
         self._notices: tuple[str, ...] = ()
+        self._operator_state: documents.OperatorStateNotice | None = None
         self.outages = StorageOutages(clock)
         self._progress_at = clock.monotonic()
         self._work: list[tuple[int, int, int]] = []
@@ -146,6 +147,7 @@ class JobView:
             self._slots, self._native, self._user_metrics, self._sizes = slots, native, own, sizes
             told = [_NOT_SHOWN if user_metrics.not_shown(replies) else None, operator_states.notice(slots)]
             self._notices += tuple(text for text in told if text is not None and text not in self._notices)
+            self._operator_state = operator_states.current(self._operator_state, slots, self._clock.now_ms())
             lag = self._lag_ms()
         self.series.note(rows_per_s=0, lag_ms=lag, **sizes_of(slots))
 
@@ -321,6 +323,7 @@ class JobView:
                 sinks=self._sinks,
                 user_metrics=user_metrics.over_slots(self._user_metrics),
                 notices=self._notices,
+                operator_state_notice=self._operator_state,
             )
 
     def _newest(self, kind: CheckpointKind) -> CheckpointInfo | None:

@@ -2,6 +2,7 @@
 
 ``Reconciling`` and ``Stalled`` are as kstatus reads them
 (https://github.com/kubernetes-sigs/cli-utils/blob/master/pkg/kstatus/README.md): both exist only while they are true.
+So does ``MemoryPressure``, which bears the name of a node's condition, and warns: everything still runs as asked.
 ``Ready`` is true whenever the object is as its spec asks, so for a suspended job too.
 """
 
@@ -15,6 +16,7 @@ from sparkstate_operator.core import phases
 from sparkstate_operator.model.snapshot import SnapshotPhase
 from sparkstate_operator.model.status import Condition, JobPhase
 
+MEMORY_PRESSURE = "MemoryPressure"
 WORDS = {True: "True", False: "False"}
 
 
@@ -32,7 +34,7 @@ class Facts:
 
     ``invalid``: the newest spec cannot run; an older revision may. ``degraded``: the job runs, and something that was
     asked for does not (checkpoints fail, a savepoint failed, storage is away). ``failure``: the newest failure, shown
-    while the phase is one of failing.
+    while the phase is one of failing. ``pressure``: memory of the running job is nearly used up.
     """
 
     phase: JobPhase
@@ -41,6 +43,7 @@ class Facts:
     invalid: Trouble | None = None
     degraded: Trouble | None = None
     failure: Trouble | None = None
+    pressure: Trouble | None = None
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,8 @@ def _job(facts: Facts) -> Iterator[_DesiredCondition]:
     yield _degraded(facts)
     blocked = facts.phase == "RestoreBlocked"
     yield _DesiredCondition("RestoreBlocked", blocked, facts.phase, told if blocked else "")
+    if facts.pressure:
+        yield _DesiredCondition(MEMORY_PRESSURE, True, facts.pressure.reason, facts.pressure.message)
     if facts.invalid and not meaning.progressing:
         stalled = phases.Meaning(stuck=True)
         yield from _kstatus(stalled, facts.invalid.reason, facts.invalid.message)

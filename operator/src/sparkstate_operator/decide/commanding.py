@@ -10,6 +10,7 @@ import enum
 from datetime import datetime, timedelta
 
 from sparkstate_operator.decide import troubles
+from sparkstate_operator.decide.draft import POLL_S
 from sparkstate_operator.observed import Command
 
 RETRY_S = 30.0
@@ -44,6 +45,13 @@ def stage(command: Command | None, since: datetime, now: datetime) -> Stage:
     if not command.failed:
         return Stage.RUNS
     return Stage.DUE if now >= again_at(command, since) else Stage.PAUSES
+
+
+def look_s(command: Command | None, at: Stage) -> float:
+    """When a command that tells its progress is looked at again: soon while its pod runs, because no event says that it
+    has come further."""
+    begun = command is not None and command.pod is not None and command.pod.phase == "Running"
+    return RUNS_S if at is Stage.RUNS and not begun else POLL_S
 
 
 def again_at(command: Command, since: datetime) -> datetime:

@@ -149,7 +149,7 @@ def _purge(draft: Draft, _: Config, revision: Revision) -> None:
     draft.degraded = commanding.trouble(command) or draft.degraded
     step = precedence.first(PURGED, draft, command) or _wait
     step(draft, revision)
-    draft.wait(POLL_S)
+    draft.wait(commanding.look_s(command, _stage(draft, command)))
     draft.wait_until(_deadline(draft))
 
 

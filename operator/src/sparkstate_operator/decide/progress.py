@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,10 @@ from sparkstate_spec import units
 _STOPS = "the old slots stop"
 """The step of a rescale while nothing is counted, in the phase Upgrading. The other one follows it."""
 _STARTS = "the new slots start"
+_OF_COMMAND = re.compile(r".{1,20} \d+ %: ")
+_OF_SAVEPOINT = re.compile(r"\d+ %: ")
+_UNITS = {"Gi": 2**30, "Mi": 2**20, "Ki": 2**10, "": 1}
+_AMOUNTS = re.compile(r"(\d+)(Gi|Mi|Ki|) of (\d+)(Gi|Mi|Ki|)(?:, \S+ left)?")
 
 
 def take(draft: Draft) -> None:
@@ -96,7 +101,17 @@ def long_work(document: Mapping[str, Any]) -> str:
 
 def under_way(draft: Draft) -> str:
     """The long work of the job's driver, or of the command that the decision waits for. In a rescale it stands behind
-    the numbers of slots, from the stop of the old ones until the new ones have reported."""
+    the numbers of slots, from the stop of the old ones until the new ones have reported.
+
+    A job with an act under way is looked at every two seconds. Between two times to write progress, its words stay as
+    they were until the next ten percent: each change is a write to the API server, and there may be many jobs.
+    """
+    told, before = _told(draft), str(draft.seen.job.status.get("progress") or "")
+    same = draft.intent and not draft.seen.progress_due and _steps(told) == _steps(before)
+    return before if same else told
+
+
+def _told(draft: Draft) -> str:
     report = draft.seen.report
     told = (long_work(report.document) if report is not None else "") or draft.work
     has, aimed = draft.status.get("slots"), draft.wanted
@@ -105,6 +120,16 @@ def under_way(draft: Draft) -> str:
         return told
     step = _STOPS if draft.phase == "Upgrading" else _STARTS
     return f"rescale {has} to {aimed.slots} slots: {told or step}"
+
+
+def _steps(told: str) -> tuple[str, tuple[int, ...]]:
+    """Words without their amounts, and these in steps of ten percent."""
+    amounts = _AMOUNTS.findall(told)
+    steps = (
+        10 * int(done) * _UNITS[done_unit] // max(int(total) * _UNITS[total_unit], 1)
+        for done, done_unit, total, total_unit in amounts
+    )
+    return _AMOUNTS.sub("", told), tuple(steps)
 
 
 def of_command(command: observed.Command | None, before: str | None) -> str:
@@ -117,6 +142,11 @@ def of_command(command: observed.Command | None, before: str | None) -> str:
     return ""
 
 
+def is_of_command(text: str | None) -> bool:
+    """Whether these are the words of :func:`of_command`."""
+    return bool(text and _OF_COMMAND.match(text))
+
+
 def of_savepoint(document: Mapping[str, Any], trigger: str, before: str | None) -> str | None:
     """How far a JobStatus says that a savepoint is, such as ``10 %: 120Mi of 1200Mi, 27s left``; None where it does
     not say. It is ``before`` until the next ten percent: each change is a write to the API server."""
@@ -127,6 +157,11 @@ def of_savepoint(document: Mapping[str, Any], trigger: str, before: str | None) 
     return None
 
 
+def is_of_savepoint(text: str | None) -> bool:
+    """Whether these are the words of :func:`of_savepoint`."""
+    return bool(text and _OF_SAVEPOINT.match(text))
+
+
 def _work(one: Mapping[str, Any]) -> str:
     name = f" {str(one.get('name'))[:100]}" if one.get("name") else ""
     return f"{str(one.get('kind'))[:20]}{name} {_amounts(one)}"
@@ -135,7 +170,7 @@ def _work(one: Mapping[str, Any]) -> str:
 def _share(one: Mapping[str, Any]) -> int:
     """Percent that are done, in steps of ten."""
     tenths = 10 * int(one.get("done_bytes") or 0) // max(int(one.get("total_bytes") or 0), 1)
-    return min(tenths, 10) * 10
+    return min(max(tenths, 0), 10) * 10
 
 
 def _amounts(one: Mapping[str, Any]) -> str:

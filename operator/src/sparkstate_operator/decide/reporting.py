@@ -6,7 +6,7 @@ from typing import Any
 
 from sparkstate_operator import actions
 from sparkstate_operator.core import conditions
-from sparkstate_operator.decide import progress
+from sparkstate_operator.decide import memory_pressure, progress
 from sparkstate_operator.decide.draft import TERMINAL, Draft
 from sparkstate_operator.model.status import PROGRESS_FIELDS, Condition
 
@@ -41,6 +41,7 @@ def _conditions(draft: Draft) -> list[dict[str, Any]]:
         invalid=conditions.Trouble("SpecInvalid", draft.invalid) if draft.invalid else None,
         degraded=conditions.Trouble(*degraded) if degraded else None,
         failure=_failure(draft, failure) if failure else None,
+        pressure=memory_pressure.of(draft),
     )
     old = [Condition.model_validate(one) for one in draft.seen.job.status.get("conditions") or ()]
     found = conditions.of_job(facts, old, draft.now)

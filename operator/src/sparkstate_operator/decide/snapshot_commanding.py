@@ -31,11 +31,12 @@ def has_deleted(draft: SnapshotDraft, verb: str, arguments: tuple[str, ...], dea
     """Whether the command of that verb has succeeded; until then, do what brings that nearer."""
     begun = clock.parse(draft.status.get("deletionStartedTime")) or draft.seen.now
     command = draft.command(verb)
-    draft.wait_s = POLL_S
+    stage = commanding.stage(command, begun, draft.seen.now)
+    draft.wait_s = commanding.look_s(command, stage)
     if command is None:
         draft.create_command(verb, *arguments, since=begun)
         return False
-    one = _Deletion(command, commanding.stage(command, begun, draft.seen.now), begun, deadline)
+    one = _Deletion(command, stage, begun, deadline)
     step = precedence.first(COMMANDED, draft, one) or _watch
     step(draft, one)
     return one.stage is Stage.DONE
@@ -94,6 +95,9 @@ def _complain(draft: SnapshotDraft, one: _Deletion) -> None:
 
 
 def _watch(draft: SnapshotDraft, one: _Deletion) -> None:
-    """Nothing is decided until it has ended. It says how far it is."""
-    if told := progress.of_command(one.command, draft.status.get("message")):
+    """Nothing is decided until it has ended. It says how far it is, and where it says nothing, the words of a pod that
+    is gone count no more."""
+    before = draft.status.get("message")
+    told = progress.of_command(one.command, before)
+    if told or progress.is_of_command(before):
         draft.put("message", told)

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 from sparkstate_operator import actions, clock, labels, observed
 from sparkstate_operator.core import deadlines, snapshot_life
-from sparkstate_operator.decide import commanding, precedence, snapshot_commanding
+from sparkstate_operator.decide import commanding, precedence, progress, snapshot_commanding
 from sparkstate_operator.decide.draft import POLL_S
 from sparkstate_operator.decide.snapshot_draft import SnapshotDraft
 
@@ -27,6 +27,7 @@ GIVING_UP = "GivingUp"
 """The reason while nobody knows what lies in storage, but no driver takes the savepoint any more. It then holds up no
 other: with one reason for both, a deletion whose command failed blocked the job's savepoints for up to a week."""
 UNKNOWN = (IN_FLIGHT, GIVING_UP)
+IS_TAKEN = "the savepoint is being taken; its data is deleted as soon as it is complete"
 ASK_S = 30.0
 """While the savepoint may still be taken, the driver is asked this often, however long a command has to wait."""
 
@@ -145,6 +146,8 @@ def _driver_says(draft: SnapshotDraft) -> str:
 
 
 def _end(draft: SnapshotDraft) -> None:
+    if progress.is_of_command(draft.status.get("message")):
+        draft.put("message", None)  # somebody else may hold the object longer than we do
     draft.acts.extend(actions.DeleteCommand(command) for command in draft.seen.commands)
     draft.acts.append(actions.RemoveFinalizer())
 
@@ -166,7 +169,7 @@ def _keep_unfound(draft: SnapshotDraft) -> None:
 
 def _wait_for_savepoint(draft: SnapshotDraft) -> None:
     draft.put("reason", IN_FLIGHT)
-    draft.put("message", "the savepoint is being taken; its data is deleted as soon as it is complete")
+    draft.put("message", IS_TAKEN)
     draft.wait_s = POLL_S
 
 
@@ -198,6 +201,8 @@ def _let_others_pass(draft: SnapshotDraft) -> None:
     runs = report is not None and report.phase == "RUNNING"
     if _may_exist(draft) and (_driver_says(draft) or draft.job is None or runs):
         draft.put("reason", GIVING_UP)
+        if draft.status.get("message") == IS_TAKEN:
+            draft.put("message", None)
 
 
 def _command(draft: SnapshotDraft, verb: str, arguments: tuple[str, ...]) -> None:

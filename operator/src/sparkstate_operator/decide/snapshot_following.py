@@ -100,6 +100,8 @@ def _runs(draft: SnapshotDraft) -> bool:
 
 def _ask(draft: SnapshotDraft) -> None:
     pod = draft.seen.pod
+    if not _is_silent(draft) and progress.is_of_savepoint(draft.status.get("message")):
+        draft.put("message", None)
     if _runs(draft) and pod is not None:
         # A newer attempt knows the trigger from storage, or takes the savepoint now; either way it makes no second one.
         draft.fill(attempt=pod.attempt)
@@ -108,13 +110,21 @@ def _ask(draft: SnapshotDraft) -> None:
     draft.wait_s = POLL_S
 
 
+def _is_silent(draft: SnapshotDraft) -> bool:
+    """Whether the driver that told how far the savepoint was lives and is silent. Another attempt begins it anew."""
+    pod = draft.seen.pod
+    told = pod is not None and pod.answers and pod.attempt == draft.status.get("attempt")
+    return told and draft.seen.report is None
+
+
 def _note_taken(draft: SnapshotDraft) -> None:
     draft.happened(snapshot_life.TAKEN)
     pod, report = draft.seen.pod, draft.seen.report
+    same = pod is not None and pod.attempt == draft.status.get("attempt")
     told = progress.of_savepoint(
         report.document if report is not None else {},
         str(draft.status["triggerId"]),
-        draft.status.get("message"),
+        draft.status.get("message") if same else None,
     )
     draft.fill(reason=None, message=told, attempt=pod.attempt if pod else None)
     draft.wait_s = POLL_S

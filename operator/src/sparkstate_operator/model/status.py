@@ -20,7 +20,7 @@ class Condition(Model):
     """As metav1.Condition."""
 
     type: str = status_field(
-        "Ready, Progressing, Degraded, RestoreBlocked, Reconciling or Stalled.", default=...
+        "Ready, Progressing, Degraded, RestoreBlocked, MemoryPressure, Reconciling or Stalled.", default=...
     )
     status: Literal["True", "False", "Unknown"] = status_field("True, False or Unknown.", default=...)
     reason: str = status_field("One stable word.", default=...)
@@ -164,5 +164,7 @@ class StatefulSparkJobStatus(Model):
     memory: Memory | None = status_field("How the pods' memory is made up.")
     message: str | None = status_field("A sentence for people.", max_length=32768)
     conditions: tuple[Condition, ...] | None = status_field(
-        "Ready, Progressing, Degraded, RestoreBlocked, and Reconciling and Stalled for kstatus.", strict=False
+        "Ready, Progressing, Degraded, RestoreBlocked; MemoryPressure while memory is nearly used up; and Reconciling "
+        "and Stalled for kstatus.",
+        strict=False,
     )

@@ -63,7 +63,15 @@ class Kubelet:
         patch = json.dumps({"status": {"conditions": [ready]}})
         self._cluster.kubectl("patch", "node", self._on, "--subresource=status", "--type=merge", "-p", patch)
 
-    def run(self, pod: str, *, ready: bool = True, ip: str = "127.0.0.1", restarts: int = 0) -> None:
+    def run(
+        self,
+        pod: str,
+        *,
+        ready: bool = True,
+        ip: str = "127.0.0.1",
+        restarts: int = 0,
+        container: str = "driver",
+    ) -> None:
         """Its container runs."""
         if not (self._cluster.get("pod", pod, self._namespace) or {})["spec"].get("nodeName"):
             self.bind(pod)
@@ -74,6 +82,7 @@ class Kubelet:
             ready=ready,
             ip=ip,
             restarts=restarts,
+            container=container,
         )
 
     def end(

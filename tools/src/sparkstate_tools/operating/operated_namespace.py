@@ -59,6 +59,17 @@ class OperatedNamespace:
     ) -> None:
         """Play the kubelet for an engine command: its pod, which the Job controller makes, ends with success, or as
         ``word`` says (``ok``), or with the exit code ``code``. A command that is gone by now has no pod."""
+        found = self._pod_of_command(name)
+        if found is None or found["spec"].get("nodeName"):
+            return
+        pod, told = found["metadata"]["name"], word or {"ok": True}
+        self.kubelet.bind(pod)
+        self.kubelet.end(
+            pod, (0 if told["ok"] else 5) if code is None else code, dict(told), container="command"
+        )
+
+    def _pod_of_command(self, name: str) -> dict[str, Any] | None:
+        """The pod that the Job controller makes for a command; None if the command is gone by now."""
         chosen = f"batch.kubernetes.io/job-name={name}"
         pods = self.cluster.until(
             lambda: (
@@ -67,19 +78,43 @@ class OperatedNamespace:
             ),
             f"{name} has a pod",
         )
-        if not isinstance(pods, list):
-            return
-        pod = pods[0]["metadata"]["name"]
-        if not pods[0]["spec"].get("nodeName"):
-            self.kubelet.bind(pod)
-            told = word or {"ok": True}
-            self.kubelet.end(
-                pod, (0 if told["ok"] else 5) if code is None else code, dict(told), container="command"
-            )
+        return dict(pods[0]) if isinstance(pods, list) else None
 
     def run_command(self, name: str) -> dict[str, Any]:
         """Run the engine command that the Job of that name asks for, as its container would, and let its pod end with
         the word that it left; returns that word."""
+        arguments, variables, said = self._process_of_command(name)
+        subprocess.run(arguments, env=variables, capture_output=True, check=False, timeout=120)
+        word: dict[str, Any] = json.loads(said.read_text())
+        self.finish_command(name, word)
+        return word
+
+    @contextlib.contextmanager
+    def running_command(self, verb: str) -> Iterator[str]:
+        """While the engine command whose first words are these runs as a process, the played kubelet says that its pod
+        does, at the loopback's address; there it says how far it is. Gives its name. It has to end by itself after the
+        block, and its pod then ends with the word that it left."""
+        name = self.until_command(verb)
+        arguments, variables, said = self._process_of_command(name)
+        found = self._pod_of_command(name)
+        assert found is not None, f"{name} is gone"
+        pod = found["metadata"]["name"]
+        with subprocess.Popen(
+            arguments,
+            env={**variables, "SPARKSTATE_PROGRESS_PORT": str(self.port)},
+            stdout=subprocess.DEVNULL,
+        ) as process:
+            try:
+                self.kubelet.run(pod, container="command")
+                yield name
+                process.wait(60)
+            finally:
+                process.kill()
+        word = json.loads(said.read_text())
+        self.kubelet.end(pod, 0 if word["ok"] else 5, word, container="command")
+
+    def _process_of_command(self, name: str) -> tuple[list[str], dict[str, str], Path]:
+        """Arguments and environment of the command as its container has them, and the file of its last word."""
         command = self.cluster.get("job", name, self.namespace)
         assert command is not None, f"{name} is gone"
         spec = command["spec"]["template"]["spec"]
@@ -93,19 +128,18 @@ class OperatedNamespace:
                 arguments[arguments.index("--manifest") + 1] = str(manifest)
         said = self.folder / f"{name}.word"
         variables = {one["name"]: one["value"] for one in container["env"] if "value" in one}
-        subprocess.run(
+        return (
             [sys.executable, "-m", "sparkstate.cli.main", *arguments, "--termination-log", str(said)],
-            env={**os.environ, **variables, "HOME": str(self.folder)},
-            capture_output=True,
-            check=False,
-            timeout=120,
+            {**os.environ, **variables, "HOME": str(self.folder)},
+            said,
         )
-        word: dict[str, Any] = json.loads(said.read_text())
-        self.finish_command(name, word)
-        return word
 
     def run_next_command(self, verb: str, timeout_s: float = 60) -> dict[str, Any]:
         """Wait for an engine command whose first words are these, and run it."""
+        return self.run_command(self.until_command(verb, timeout_s))
+
+    def until_command(self, verb: str, timeout_s: float = 60) -> str:
+        """The name of an engine command whose first words are these and that has not ended, once it is there."""
 
         def found() -> str | None:
             for command in self.cluster.items("jobs", self.namespace):
@@ -116,7 +150,7 @@ class OperatedNamespace:
                     return str(command["metadata"]["name"])
             return None
 
-        return self.run_command(self.cluster.until(found, f"a command `{verb}` is there", timeout_s))
+        return self.cluster.until(found, f"a command `{verb}` is there", timeout_s)
 
     @property
     def kubelet(self) -> Kubelet:
@@ -208,6 +242,15 @@ class OperatedNamespace:
         """Its status tells that checkpoint as the last one."""
         self.cluster.until(
             lambda: self.checkpoint(name) == number, f"{name} tells checkpoint {number}", timeout_s
+        )
+
+    def until_shown(self, kind: str, name: str, words: str, timeout_s: float = 30) -> None:
+        """Its line in ``kubectl get -o wide`` has these words."""
+        where = ("-n", self.namespace, "-o", "wide", "--no-headers", "--ignore-not-found")
+        self.cluster.until(
+            lambda: words in self.cluster.kubectl("get", kind, name, *where),
+            f"{kind} {name} shows `{words}`",
+            timeout_s,
         )
 
     def log_tail(self) -> str:

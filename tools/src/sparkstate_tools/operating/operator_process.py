@@ -78,13 +78,14 @@ def start(
     environment: Mapping[str, str] | None = None,
     name: str = "operator",
     key_secret: str = "",
+    own_key: str = KEY,
 ) -> Operator:
     """Start one that watches ``namespaces``; its Lease is called like the first. End it with ``stop`` or ``kill``.
 
-    ``key_secret``: where its key is, or will be; without, it has the tests' own.
+    ``key_secret``: where its key is, or will be; without, it has ``own_key``.
     """
     key = folder / "key"
-    key.write_text(KEY)
+    key.write_text(own_key)
     log = folder / f"{name}-{time.monotonic_ns()}.log"
     command = [
         sys.executable,

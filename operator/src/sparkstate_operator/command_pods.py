@@ -1,0 +1,55 @@
+"""Engine commands as they were observed: each with the last word and the living pod of this try of it.
+
+A command that is tried again has the name of the try before, whose pods may still be ending. So pods belong to a try by
+its uid. By name, the word of a failed try was told of the next one, and so was how far it had come.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from sparkstate_operator import job_pods, labels, observed
+
+
+def commands(jobs: Iterable[observed.Child], pods: Iterable[observed.Child]) -> tuple[observed.Command, ...]:
+    """``jobs``: Kubernetes Jobs that run commands; ``pods``: whatever pods there are beside them."""
+    words: dict[str, observed.Document] = {}
+    living: dict[str, observed.Pod] = {}
+    for child in sorted(filter(is_command, pods), key=_staying_and_newest):
+        uid = next((one["uid"] for one in child.body["metadata"].get("ownerReferences") or ()), "")
+        words[uid] = _word(child.body) or words.get(uid, {})
+        pod = job_pods.read(child.body)
+        if pod.phase not in ("Succeeded", "Failed"):
+            living[uid] = pod
+    return tuple(
+        observed.command_of(
+            child.body, words.get(child.uid, {}), living.get(child.uid), had_pod=child.uid in words
+        )
+        for child in jobs
+    )
+
+
+def is_command(pod: observed.Child) -> bool:
+    """Whether a pod runs an engine command."""
+    return (pod.body["metadata"].get("labels") or {}).get(labels.ROLE) == "command"
+
+
+def _staying_and_newest(pod: observed.Child) -> tuple[bool, str]:
+    """The last one counts. Kubernetes makes the next pod of a try while the one before is still ending, on a drained
+    node for instance."""
+    meta = pod.body["metadata"]
+    return not meta.get("deletionTimestamp"), str(meta.get("creationTimestamp") or "")
+
+
+def _word(body: Mapping[str, Any]) -> observed.Document:
+    for status in body.get("status", {}).get("containerStatuses") or ():
+        text = ((status.get("state") or {}).get("terminated") or {}).get("message", "")
+        try:
+            found = json.loads(text.strip().splitlines()[-1]) if text.strip() else {}
+        except (ValueError, RecursionError):
+            found = {"message": text[-2000:]}
+        if isinstance(found, dict) and found:
+            return found
+    return {}
