@@ -8,7 +8,7 @@ import math
 import operator
 from typing import Any
 
-from sparkstate.serde.typeinfo import SCHEMA_PREFIX, TypeInformation, pack_bytes
+from sparkstate.serde.typeinfo import SCHEMA_PREFIX, TypeInformation, pack_bytes, require_whole_text
 
 NAN = math.nan
 """The one NaN object: a dict finds a NaN only by identity, so keys and values all use this one."""
@@ -93,12 +93,22 @@ class BooleanType(ScalarType):
 class StringType(ScalarType):
     """STRING, and CHAR (one character)."""
 
+    has_text = True
     wire = str
 
     def normalize(self, value: Any) -> str:
         if not isinstance(value, str) or (self.name == "CHAR" and len(value) != 1):
             raise self.refuse(value)
         return value if type(value) is str else "".join(value)  # a plain str, not a subclass of it
+
+    def freeze(self, value: Any) -> str:
+        text = self.normalize(value)
+        if not text.isascii():
+            try:
+                require_whole_text(text)
+            except UnicodeEncodeError:
+                raise self.refuse_half(text) from None
+        return text
 
 
 class BytesType(ScalarType):
