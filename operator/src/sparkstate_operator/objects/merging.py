@@ -28,7 +28,8 @@ def merge(theirs: Any, ours: Any, field: str = "") -> Any:
 
 def _by_name(theirs: list[Any], ours: list[Any], key: str) -> list[Any]:
     rest = {entry.get(key): entry for entry in theirs if isinstance(entry, Mapping)}
-    merged = [merge(rest.pop(entry.get(key), {}), entry) for entry in ours]
+    # Our mount in place of one of theirs is another volume: a ``subPath`` of theirs would be looked for in ours.
+    merged = [entry if key == "mountPath" else merge(rest.pop(entry.get(key), {}), entry) for entry in ours]
     # Not by ``rest``, a dict that holds one entry without a name at most: a template may have several (ports, above
     # all).
     ours_named = {entry.get(key) for entry in ours}
