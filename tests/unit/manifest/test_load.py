@@ -150,7 +150,7 @@ def test_a_value_that_may_be_a_key_is_never_shown() -> None:
         "flinkConfiguration: hidden",
         "sparkConf: [{fs.s3a.secret.key: hidden}]",
         "params: {db: {password: hidden}}",
-        "configuration: {%s}" % ", ".join(f"a.hidden.{number}: hidden" for number in range(101)),
+        f"configuration: {dict.fromkeys((f'a.hidden.{number}' for number in range(101)), 'hidden')}",
     ],
 )
 def test_a_value_of_the_wrong_type_that_may_hold_a_key_is_never_shown(wrong: str) -> None:

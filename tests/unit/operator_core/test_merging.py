@@ -35,7 +35,9 @@ def test_our_mount_takes_nothing_of_a_mount_of_theirs_at_its_place() -> None:
 
 
 def test_our_variable_takes_no_source_of_theirs() -> None:
-    theirs = {"env": [{"name": "HOME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}, {"name": "A"}]}
+    theirs = {
+        "env": [{"name": "HOME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}, {"name": "A"}]
+    }
     assert merging.merge(theirs, {"env": [{"name": "HOME", "value": "/work"}]})["env"] == [
         {"name": "HOME", "value": "/work"},
         {"name": "A"},

@@ -34,8 +34,7 @@ COMMAND_VARIABLE: Final = "SPARKSTATE_COMMAND"
 COMMAND_HEADER: Final = "X-Sparkstate-Command"
 PATH: Final = "/v1/progress"
 PATIENCE_S: Final = 5.0
-"""For a whole call: a caller that is silent for longer, or sends byte after byte, is given up, and the next one has its
-turn."""
+"""For a whole call: a caller that is silent for longer, or sends byte after byte, is given up for the next one."""
 
 _DIGITS: Final = 10
 """No port has more."""

@@ -76,7 +76,7 @@ def _construct_int(loader: _Loader, node: yaml.ScalarNode) -> int:
     # Python refuses to write down a number of thousands of digits, so messages about it would fail.
     if len(node.value) <= _MOST_DIGITS:
         with contextlib.suppress(ValueError):  # ``!!int abc``
-            return int(loader.construct_yaml_int(node))  # type: ignore[no-untyped-call]
+            return int(loader.construct_yaml_int(node))
     line = node.start_mark.line + 1
     raise errors.SpecInvalid(f"line {line}: {node.value[:40]!r} is not a number that a field takes")
 

@@ -62,11 +62,10 @@ def close(function: UserFunction[Any], uid: str) -> None:
 
 
 def describe(error: BaseException) -> str:
-    """Class and text of an error, as any column and any log can have it: an error is told whatever its author has put
-    into it."""
+    """Class and text of an error, as any column and any log can have it, whatever its author has put into the text."""
     try:
         text = str(error)
-    except Exception as failure:  # noqa: BLE001 - the author's code again
+    except Exception as failure:
         text = f"(its text cannot be read: {type(failure).__qualname__})"
     if len(text) > _TEXT_CHARACTERS:
         text = text[:_TEXT_CHARACTERS] + "…"

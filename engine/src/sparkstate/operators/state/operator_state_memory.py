@@ -52,7 +52,7 @@ class OperatorStateMemory:
         self.limit_bytes = limit_bytes
         self._sizes: dict[str, tuple[OperatorStateSize, ...]] = {}
         self._wanted: dict[str, dict[str, int]] = {}
-        """What the open epoch of an operator would leave, by its uid: all operators of a slot commit together."""
+        """Bytes of the states that an operator's open epoch would leave, by the operator's uid: all commit together."""
 
     def note(self, uid: str, sizes: Sequence[OperatorStateSize]) -> None:
         """The committed states of an operator are of these sizes from now on."""
