@@ -210,3 +210,11 @@ def test_text_that_no_bytes_stand_for_is_refused_when_it_is_written(
 def test_all_other_text_is_taken(text: str) -> None:
     for declared, value in ((Types.STRING(), text), (Types.TUPLE([Types.STRING()]), (text,))):
         assert declared.decode(declared.encode(declared.freeze(value))) == value
+
+
+def test_a_whole_number_that_python_does_not_write_as_text_is_refused_when_it_is_written() -> None:
+    declared = Types.BIG_INT()
+    for largest in (10**4000, -(10**4000)):
+        assert declared.decode(declared.encode(declared.freeze(largest))) == largest
+    with pytest.raises(errors.SerializationError, match="takes 4,000 decimal digits"):
+        declared.freeze(10**4300)
