@@ -128,8 +128,8 @@ class BytesType(ScalarType):
 
 
 class BigIntegerType(ScalarType):
-    """BIG_INT: whole numbers of up to 4,000 decimal digits, in which they are written. Beyond 4,300 digits Python itself
-    neither writes nor reads a number as text."""
+    """BIG_INT: whole numbers of up to 4,000 decimal digits, in which they are written. Python itself neither writes nor
+    reads a number of more than 4,300 digits as text."""
 
     wire = str
 
