@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import io
 import socket
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -137,6 +138,44 @@ def test_a_silent_caller_holds_up_no_end(environ: dict[str, str]) -> None:
     silent.close()
 
 
+def test_a_caller_that_sends_byte_after_byte_keeps_no_other_waiting(
+    environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command_progress, "PATIENCE_S", 0.5)
+    port = int(environ[command_progress.PORT_VARIABLE])
+    with working(environ), socket.create_connection(("127.0.0.1", port)) as slow:
+        is_heard = threading.Event()
+
+        def drip() -> None:
+            with contextlib.suppress(OSError):
+                slow.sendall(b"GET / HTTP/1.0\r\n")
+                while not is_heard.wait(0.05):
+                    slow.sendall(b"A")
+
+        dripping = threading.Thread(target=drip)
+        dripping.start()
+        try:
+            assert status_of(port, "/v1/progress", {"Authorization": f"Bearer {KEY}"})[0] == 200
+        finally:
+            is_heard.set()
+            dripping.join()
+
+
+def test_a_pod_without_threads_stops_no_command(
+    environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none_left(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    told: list[int] = []
+    with working(environ) as tell:
+        monkeypatch.setattr(threading.Thread, "start", none_left)
+        tell(1, 2)
+    with working(environment()) as tell:
+        told.append(1)
+    assert told == [1]
+
+
 def test_a_command_that_knows_no_key_answers_nobody(environ: dict[str, str]) -> None:
     with working({**environ, command_progress.DIGEST_VARIABLE: ""}), pytest.raises(errors.DriverUnavailable):
         ask(environ)
@@ -145,11 +184,11 @@ def test_a_command_that_knows_no_key_answers_nobody(environ: dict[str, str]) -> 
 def test_a_port_that_is_taken_and_one_that_is_none_stop_no_command(environ: dict[str, str]) -> None:
     told: list[tuple[int, int]] = []
     with socket.create_server(("", 0)) as taken:
-        for port in (str(taken.getsockname()[1]), "none", "99999", ""):
+        for port in (str(taken.getsockname()[1]), "none", "99999", "", "9" * 5000):
             with working({**environ, command_progress.PORT_VARIABLE: port}) as tell:
                 tell(1, 2)
                 told.append((1, 2))
-    assert len(told) == 4
+    assert len(told) == 5
 
 
 def test_the_bytes_of_a_savepoint_that_is_deleted_are_those_of_its_files(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ NO_WAITS = {
     "runner.progress.PLAIN_PERIOD_S": "how often a line is printed",
     "driver.operator_figures.RATE_WINDOW_S": "the window of a rate",
     "driver.series.PERIOD_S": "the width of a point",
+    "driver.long_work._LONGEST_MS": "beyond it no time left is told",
     "slots.snapshotting._TRIM_S": "how often is looked",
     "phases.MAX_HOLD_S": "of tests",
     "operators.state.cleanup._MERGE_MS": "how long epochs without rows go on sweeping",

@@ -18,8 +18,9 @@ from sparkstate.driver.long_work import LongWork, left_ms
         (75, 100, 30.0, 10_000),
         (100, 100, 30.0, None),
         (0, 0, 30.0, None),
+        (1, 10**13, 60.0, None),
     ],
-    ids=["nothing", "a-moment", "half", "three-quarters", "all-of-an-estimate", "no-state"],
+    ids=["nothing", "a-moment", "half", "three-quarters", "all-of-an-estimate", "no-state", "nearly-no-pace"],
 )
 def test_the_time_left_follows_from_the_pace_so_far(
     done: int, total: int, elapsed_s: float, left: int | None

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -137,6 +138,29 @@ def test_a_value_that_may_be_a_key_is_never_shown() -> None:
         f"{HEAD}spec:\n  module: a\n  sparkConf:\n    fs.s3a.secret.key: hidden\n", "fs.s3a.secret.key"
     )
     assert "hidden" not in message
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "configuration: {s3: {secret-key: hidden}}",
+        "configuration: {my.token: [hidden]}",
+        "configuration: [hidden]",
+        "flinkConfiguration: [{s3.secret-key: hidden}]",
+        "flinkConfiguration: hidden",
+        "sparkConf: [{fs.s3a.secret.key: hidden}]",
+        "params: {db: {password: hidden}}",
+        f"configuration: {dict.fromkeys((f'a.hidden.{number}' for number in range(101)), 'hidden')}",
+    ],
+)
+def test_a_value_of_the_wrong_type_that_may_hold_a_key_is_never_shown(wrong: str) -> None:
+    message = refused(f"{HEAD}spec:\n  module: a\n  {wrong}\n")
+    assert "hidden" not in re.sub(r"a\.hidden\.\d+", "", message)
+
+
+@pytest.mark.parametrize("digits", ["9" * 5000, "0x" + "f" * 5000, "!!int nine"])
+def test_a_number_beyond_all_bounds_is_refused_with_its_line(digits: str) -> None:
+    refused(f"{HEAD}spec:\n  module: a\n  slots: {digits}\n", "line 7: ", "is not a number")
 
 
 def test_an_unknown_key_of_flinks_gets_a_suggestion() -> None:

@@ -26,3 +26,19 @@ def test_mounts_are_told_apart_by_their_path() -> None:
 
 def test_other_lists_are_taken_from_ours() -> None:
     assert merging.merge({"args": ["a", "b"]}, {"args": ["c"]}) == {"args": ["c"]}
+
+
+def test_our_mount_takes_nothing_of_a_mount_of_theirs_at_its_place() -> None:
+    theirs = {"volumeMounts": [{"name": "mine", "mountPath": "/opt/code", "subPath": "src"}]}
+    ours = {"volumeMounts": [{"name": "code", "mountPath": "/opt/code", "readOnly": True}]}
+    assert merging.merge(theirs, ours) == ours
+
+
+def test_our_variable_takes_no_source_of_theirs() -> None:
+    theirs = {
+        "env": [{"name": "HOME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}, {"name": "A"}]
+    }
+    assert merging.merge(theirs, {"env": [{"name": "HOME", "value": "/work"}]})["env"] == [
+        {"name": "HOME", "value": "/work"},
+        {"name": "A"},
+    ]

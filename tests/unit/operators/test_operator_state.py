@@ -386,3 +386,14 @@ def test_functions_on_batches_have_the_same_life() -> None:
         made.end_input()
         assert made.function().rows == 15
         assert [tuple(row) if not isinstance(row, tuple) else row for row in made.output()] == [(15,)]
+
+
+def test_a_number_that_json_does_not_have_is_shown_as_text_and_not_as_missing() -> None:
+    states = OperatorStates("op")
+    with states.at_once():
+        means = states.get_broadcast_state(MapStateDescriptor("means", Types.STRING(), Types.DOUBLE()))
+        means.put_all(
+            {"none": None, "nan": float("nan"), "up": float("inf"), "down": float("-inf"), "one": 1.0}
+        )
+    shown = {"none": None, "nan": "NaN", "up": "Infinity", "down": "-Infinity", "one": 1.0}
+    assert states.shown("means") == ("broadcast", shown)

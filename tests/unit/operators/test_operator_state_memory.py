@@ -141,6 +141,61 @@ def test_changes_of_an_epoch_are_refused_before_it_commits() -> None:
         states.require_room(changes)
 
 
+@pytest.mark.parametrize("place", [0, 1, -1])
+def test_one_large_value_among_many_small_ones_counts_once(place: int) -> None:
+    values = ["small"] * 5_000
+    values[place] = "x" * 600 * KIB
+    memory = OperatorStateMemory(limit_bytes=3072 * KIB)
+    states = OperatorStates("op", memory=memory)
+    rules, buffer = states.get_broadcast_state(RULES), states.get_list_state(BUFFER)
+    for state_put in (
+        lambda: rules.put_all({str(number): value for number, value in enumerate(values)}),
+        lambda: buffer.add_all(values),
+    ):
+        changes: Changes = {}
+        states.bind(changes)
+        state_put()
+        states.require_room(changes)
+        states.require_room(changes, is_end=True)
+        states.commit(changes)
+    counted = {name: size for name, (_, size) in sizes(memory).items()}
+    assert 1000 * KIB < counted["op/rules"] < 1900 * KIB
+    assert 800 * KIB < counted["op/buffer"] < 1000 * KIB
+
+
+def test_large_values_amid_small_ones_are_refused_at_the_end_of_the_epoch() -> None:
+    states = OperatorStates("op", memory=OperatorStateMemory(limit_bytes=2048 * KIB))
+    rules = states.get_broadcast_state(RULES)
+    changes: Changes = {}
+    states.bind(changes)
+    rules.put_all({str(number): "x" * (600 * KIB if 100 <= number < 105 else 5) for number in range(300)})
+    with pytest.raises(errors.OperatorStateTooLarge, match=r"'rules' would take 3\.0 MiB"):
+        states.require_room(changes, is_end=True)
+
+
+def test_lists_whose_elements_take_turns_in_size_are_weighed_as_they_are() -> None:
+    memory = OperatorStateMemory()
+    states = OperatorStates("op", memory=memory)
+    buffer = states.get_list_state(BUFFER)
+    with states.at_once():
+        buffer.add_all(["", TEXT] * 640)
+    _, size = sizes(memory)["op/buffer"]
+    assert 640 * KIB < size < 800 * KIB
+
+
+def test_operators_whose_epochs_grow_together_share_the_memory_too() -> None:
+    memory = OperatorStateMemory(limit_bytes=1024 * KIB)
+    both = [OperatorStates(uid, memory=memory) for uid in ("first", "second")]
+    open_: list[Changes] = [{}, {}]
+    for states, changes in zip(both, open_, strict=True):
+        buffer = states.get_list_state(BUFFER)
+        states.bind(changes)
+        buffer.add_all([TEXT] * 600)
+    both[0].require_room(open_[0], is_end=True)
+    with pytest.raises(errors.OperatorStateTooLarge, match=r"all operator state of the slot 1\.2 MiB"):
+        both[1].require_room(open_[1], is_end=True)
+
+
 def test_restored_state_counts_whether_it_is_declared_or_not() -> None:
     states = OperatorStates("op")
     with states.at_once():

@@ -164,6 +164,52 @@ def test_the_harness_puts_a_rejected_row_to_the_output_of_its_input(backend: Any
         assert [timer.timestamp for timer in harness.event_timers()] == [102]
 
 
+class Unreadable(Exception):
+    """Its text cannot be read."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (ValueError("half of \ud83d"), "ValueError: half of \\ud83d"),
+        (Unreadable(), "Unreadable: (its text cannot be read: RuntimeError)"),
+        (ValueError("x" * 1_000_000), "ValueError: " + "x" * 10_000 + "…"),
+    ],
+    ids=["half-a-character", "unreadable", "large"],
+)
+def test_whatever_the_text_of_an_error_its_row_is_rejected(
+    error: Exception, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: Picky, row: Any, ctx: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(Picky, "process_element1", fail)
+    out, first, second = run([[(0, "a", 1), (1, "b", 2)]], 4, spills=False)
+    assert [row[:2] for row in first] == [("a", 1)]
+    assert first[0][2].endswith(f"row Row(k='a', v=1): {told}")
+    assert second == []
+    assert {row[0] for row in out} == {"second", "timer 102"}
+
+
+def test_a_row_that_writes_half_of_a_character_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    def keep(self: Picky, row: Any, ctx: Any) -> None:
+        self.name.update("\ud83d" if row.v == BAD else "whole")
+
+    def open_(self: Picky, ctx: Any) -> None:
+        opened(self, ctx)
+        self.name = ctx.get_state(ValueStateDescriptor("name", Types.STRING()))
+
+    opened = Picky.open
+    monkeypatch.setattr(Picky, "open", open_)
+    monkeypatch.setattr(Picky, "process_element1", keep)
+    _, first, _ = run([[(0, "a", BAD), (0, "a", 1)]], 4, spills=False)
+    assert [row[:2] for row in first] == [("a", BAD)]
+    assert "half of a character" in first[0][2]
+
+
 def test_a_timer_that_fails_goes_to_the_output_of_the_first_input_with_null_columns() -> None:
     out, first, second = run([[(0, "a", 5), (1, "b", 0), (1, "a", 0)]], 4, False)
     assert [row[:2] for row in first] == [(None, None), (None, None)]

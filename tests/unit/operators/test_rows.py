@@ -73,6 +73,15 @@ def test_a_row_that_does_not_fit_names_the_operator_and_what_is_wrong(row, compl
         ops.run(operator, ("a", 1, 1))
 
 
+@pytest.mark.parametrize(
+    "row", [("u", "x" * 100_000), ("u" * 100_000,), {"user": "u" * 100_000}, "u" * 100_000]
+)
+def test_a_large_value_that_does_not_fit_is_shown_in_part(row):
+    with pytest.raises(errors.UserCodeError) as raised:
+        ops.run(ops.make_operator(Yields(row)), ("a", 1, 1))
+    assert len(str(raised.value)) < 1000
+
+
 @pytest.mark.parametrize("sides", [{}, {"big": ops.ROWS}], ids=["none is read", "another is read"])
 def test_rows_for_a_side_output_that_nobody_reads_are_counted_and_dropped(sides):
     rows = (("good", 1), (OutputTag("nobody"), ("u", 1)), (OutputTag("nobody"), ("u", 2)))

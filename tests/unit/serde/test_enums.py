@@ -112,6 +112,7 @@ def test_what_is_no_constant_is_refused_with_the_value_and_the_constants(declare
         pytest.param((enum.Enum("Empty", []),), "the enum Empty has no constants", id="empty class"),
         pytest.param(("A", "A"), "one of them twice", id="twice"),
         pytest.param(("A", ""), "'' cannot be the name", id="empty name"),
+        pytest.param(("A", "\ud83d"), "cannot be the name", id="half of a character"),
         pytest.param((Color, "A"), "cannot be the name", id="class and name"),
         pytest.param((Color.RED,), "cannot be the name", id="member"),
     ],

@@ -6,6 +6,7 @@ import datetime
 import decimal
 import math
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ import pytest
 from sparkstate import errors
 from sparkstate.serde import scalars
 from sparkstate.serde.row import Row, row_class
-from sparkstate.serde.types import Types, parse
+from sparkstate.serde.types import TypeInformation, Types, parse
 
 UTC = datetime.UTC
 NESTED = Types.MAP(Types.TUPLE([Types.STRING(), Types.LONG()]), Types.LIST(Types.DOUBLE()))
@@ -178,3 +179,42 @@ def test_a_row_reads_by_name_and_position_and_survives_pickle():
         row["missing"]
     with pytest.raises(AttributeError):
         row.count = 2
+
+
+HALF = "a smile: \ud83d"
+"""Half of a character, as ``json.loads`` makes of half of a pair of escapes."""
+
+
+@pytest.mark.parametrize(
+    ("declared", "value"),
+    [
+        (Types.STRING(), HALF),
+        (Types.TUPLE([Types.LONG(), Types.STRING()]), (1, HALF)),
+        (Types.ROW_NAMED(["a"], [Types.STRING()]), {"a": HALF}),
+        (Types.ROW([Types.TUPLE([Types.STRING()]), Types.LONG()]), ((HALF,), None)),
+        (Types.LIST(Types.STRING()), ["a", HALF]),
+        (Types.MAP(Types.STRING(), Types.STRING()), {"a": HALF}),
+        (Types.MAP(Types.STRING(), Types.STRING()), {HALF: "a"}),
+        (Types.ROW([Types.LIST(Types.STRING())]), ([HALF],)),
+    ],
+    ids=lambda part: part.describe() if isinstance(part, TypeInformation) else "",
+)
+def test_text_that_no_bytes_stand_for_is_refused_when_it_is_written(
+    declared: TypeInformation, value: Any
+) -> None:
+    with pytest.raises(errors.SerializationError, match="half of a character"):
+        declared.freeze(value)
+
+
+@pytest.mark.parametrize("text", ["", "plain", "ünï", "\U0001f600", "\0"])
+def test_all_other_text_is_taken(text: str) -> None:
+    for declared, value in ((Types.STRING(), text), (Types.TUPLE([Types.STRING()]), (text,))):
+        assert declared.decode(declared.encode(declared.freeze(value))) == value
+
+
+def test_a_whole_number_that_python_does_not_write_as_text_is_refused_when_it_is_written() -> None:
+    declared = Types.BIG_INT()
+    for largest in (10**4000, -(10**4000)):
+        assert declared.decode(declared.encode(declared.freeze(largest))) == largest
+    with pytest.raises(errors.SerializationError, match="takes 4,000 decimal digits"):
+        declared.freeze(10**4300)

@@ -17,8 +17,8 @@ from types import MappingProxyType
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
 _M_ARENA_MAX = -8
-_MAPPED_FROM = 64 * 1024
-_TRIMMED_FROM = 512 * 1024
+_MAPPED_FROM = 4 << 20
+_TRIMMED_FROM = 32 << 20
 
 ENVIRONMENT: Mapping[str, str] = MappingProxyType(
     {

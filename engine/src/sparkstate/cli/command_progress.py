@@ -34,7 +34,10 @@ COMMAND_VARIABLE: Final = "SPARKSTATE_COMMAND"
 COMMAND_HEADER: Final = "X-Sparkstate-Command"
 PATH: Final = "/v1/progress"
 PATIENCE_S: Final = 5.0
-"""For bytes of a request: a caller that is silent for longer is given up, and the next one has its turn."""
+"""For a whole call: a caller that is silent for longer, or sends byte after byte, is given up for the next one."""
+
+_DIGITS: Final = 10
+"""No port has more."""
 
 Tell = Callable[[int, int], None]
 
@@ -95,16 +98,26 @@ class _Endpoint:
         if not port.isdecimal() or not digest:
             return
         try:
-            self._server = _Server(int(port), work, digest, environ.get(COMMAND_VARIABLE, ""))
+            server = _Server(int(port[:_DIGITS]), work, digest, environ.get(COMMAND_VARIABLE, ""))
         except (OSError, OverflowError) as error:
-            sys.stderr.write(f"nobody can ask how far this is: port {port}: {error}\n")
+            sys.stderr.write(f"nobody can ask how far this is: port {port[:_DIGITS]}: {error}\n")
             return
-        threading.Thread(target=self._server.serve_forever, name="progress", daemon=True).start()
+        try:
+            threading.Thread(target=server.serve_forever, name="progress", daemon=True).start()
+        except RuntimeError as error:  # the pod may have no more threads
+            server.server_close()
+            sys.stderr.write(f"nobody can ask how far this is: {error}\n")
+            return
+        self._server = server
 
     def close(self) -> None:
         """Nobody is answered any more. Waits for no caller that is silent."""
         if self._server is not None:
-            threading.Thread(target=self._end, args=(self._server,), name="progress-end", daemon=True).start()
+            # Without a thread for it the server ends with the process.
+            with contextlib.suppress(RuntimeError):
+                threading.Thread(
+                    target=self._end, args=(self._server,), name="progress-end", daemon=True
+                ).start()
 
     @staticmethod
     def _end(server: _Server) -> None:
@@ -123,8 +136,23 @@ class _Server(socketserver.TCPServer):
         self.socket.close()
         self.socket = _listening(port)
 
+    def finish_request(self, request: Any, client_address: Any) -> None:
+        """Serve one caller, for a limited time."""
+        limit = threading.Timer(PATIENCE_S, _hang_up, (request,))
+        limit.daemon = True
+        limit.start()
+        try:
+            super().finish_request(request, client_address)
+        finally:
+            limit.cancel()
+
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Nothing is logged about a caller that left or sent nonsense."""
+
+
+def _hang_up(connection: socket.socket) -> None:
+    with contextlib.suppress(OSError):  # it has ended by itself
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 def _listening(port: int) -> socket.socket:

@@ -11,6 +11,9 @@ from sparkstate.control.documents import LongWorkKind, Progress
 
 _KNOWN_S: Final = 1.0
 """The pace of less than that says nothing."""
+_LONGEST_MS: Final = 1000 * 24 * 3600 * 1000
+"""Nor does one by which more is left, as after a few bytes of a restore whose storage went away. The operator refuses a
+report with a time that no calendar has."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +64,9 @@ class LongWork:
 
 
 def left_ms(done_bytes: int, total_bytes: int, elapsed_s: float) -> int | None:
-    """The time left at the pace so far. None while nothing is done, while the pace is that of a moment, and once
-    nothing seems left, because the total was an estimate."""
+    """The time left at the pace so far. None while nothing is done, while the pace is that of a moment or nearly none,
+    and once nothing seems left, because the total was an estimate."""
     if not 0 < done_bytes < total_bytes or elapsed_s < _KNOWN_S:
         return None
-    return round((total_bytes - done_bytes) * elapsed_s / done_bytes * 1000)
+    left = round((total_bytes - done_bytes) * elapsed_s / done_bytes * 1000)
+    return left if left <= _LONGEST_MS else None

@@ -15,8 +15,8 @@ import jsonschema
 import yaml
 from jsonschema.protocols import Validator
 
-from sparkstate_spec import values
-from sparkstate_spec.given import join
+from sparkstate_spec import configuration, values
+from sparkstate_spec.given import below, join
 from sparkstate_spec.problems import Problem
 from sparkstate_spec.rules.rule import SECRET_NAMES
 
@@ -138,13 +138,20 @@ TYPE_WORDS = {
 
 def _describe(error: jsonschema.ValidationError, start: str) -> Problem:
     path = _path_of(start, error.absolute_path)
-    shown = json.dumps(error.instance, default=str)
-    shown = shown if len(shown) <= 80 else f"{shown[:77]}..."
     if error.validator == "required":
         return Problem(join(path, error.message), "is missing")
     if error.validator == "type" and error.instance is None:
         return Problem(path, "is empty; give it a value or leave it out")
-    return Problem(path, _remedy(error), "" if re.search(SECRET_NAMES, path) else f"it is {shown}")
+    return Problem(path, _remedy(error), _shown(path, error.instance))
+
+
+def _shown(path: str, value: Any) -> str:
+    """A note on the value; empty where it may be or hold a password. Of Flink's keys only those that set a field have
+    their values shown, and here nobody knows which do."""
+    text = json.dumps(value, default=str)
+    if below(path.removeprefix("spec."), *configuration.NAMES) or re.search(SECRET_NAMES, path + text):
+        return ""
+    return f"it is {text}" if len(text) <= 80 else f"it is {text[:77]}..."
 
 
 def _remedy(error: jsonschema.ValidationError) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,15 @@ def _construct_text(loader: _Loader, node: yaml.ScalarNode) -> str:
         ) from error
 
 
+def _construct_int(loader: _Loader, node: yaml.ScalarNode) -> int:
+    # Python refuses to write down a number of thousands of digits, so messages about it would fail.
+    if len(node.value) <= _MOST_DIGITS:
+        with contextlib.suppress(ValueError):  # ``!!int abc``
+            return int(loader.construct_yaml_int(node))
+    line = node.start_mark.line + 1
+    raise errors.SpecInvalid(f"line {line}: {node.value[:40]!r} is not a number that a field takes")
+
+
 def _require_bounded(document: Any) -> None:
     """Aliases (``*name``) let a few lines stand for more than a memory holds, as soon as somebody writes them out: an
     error that shows a value, for example. Each part is counted as often as the document stands for it."""
@@ -87,6 +97,7 @@ def _require_bounded(document: Any) -> None:
         raise errors.SpecInvalid(_TOO_MUCH)
 
 
+_MOST_DIGITS = 100
 _MOST_PARTS = 100_000
 _TOO_MUCH = (
     f"it comes to more than {_MOST_PARTS:,} parts with each YAML alias (*name) in full; write the values out"
@@ -94,6 +105,7 @@ _TOO_MUCH = (
 _HALF = re.compile(r"[\ud800-\udfff]")
 _Loader.add_constructor("tag:yaml.org,2002:map", _construct_mapping)
 _Loader.add_constructor("tag:yaml.org,2002:str", _construct_text)
+_Loader.add_constructor("tag:yaml.org,2002:int", _construct_int)
 
 
 def read(source: Path | str) -> tuple[str, str, Path | None]:

@@ -20,6 +20,7 @@ class TupleType(TypeInformation):
     def __init__(self, fields: Sequence[TypeInformation]) -> None:
         self.fields = tuple(fields)
         self.is_immutable = all(field.is_immutable for field in self.fields)
+        self.has_text = any(field.has_text for field in self.fields)
         self.is_key_type = bool(self.fields) and all(field.is_key_type for field in self.fields)
         self.wire = tuple[tuple(field.wire for field in self.fields)] if self.fields else tuple[()]  # type: ignore[misc]
         if any(field.thaw_key is not None for field in self.fields):
@@ -71,6 +72,7 @@ class RowType(TypeInformation):
         self.fields = tuple(fields)
         self.names = tuple(names) if names is not None else None
         self.is_immutable = all(field.is_immutable for field in self.fields)
+        self.has_text = any(field.has_text for field in self.fields)
         self.wire = tuple[tuple(field.wire | None for field in self.fields)] if self.fields else tuple[()]  # type: ignore[misc]
         self._make: Any = row.row_class(self.names) if self.names is not None else row.Row
 

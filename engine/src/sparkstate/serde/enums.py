@@ -157,7 +157,8 @@ def of_constants(constants: Sequence[Any]) -> EnumType:
     else:
         enum_class, where = None, f"ENUM({', '.join(map(repr, constants))})"
     for name in constants:
-        if type(name) is not str or not name:
+        # Half of a character would pass as a map key, and no column and no answer could hold it.
+        if type(name) is not str or not name or name != name.encode(errors="ignore").decode():
             raise errors.StateError(
                 f"{where}: {name!r} cannot be the name of a constant; give one Enum class, or a text for each constant"
             )

@@ -8,11 +8,13 @@ import math
 import operator
 from typing import Any
 
-from sparkstate.serde.typeinfo import SCHEMA_PREFIX, TypeInformation, pack_bytes
+from sparkstate import errors
+from sparkstate.serde.typeinfo import SCHEMA_PREFIX, TypeInformation, pack_bytes, require_whole_text
 
 NAN = math.nan
 """The one NaN object: a dict finds a NaN only by identity, so keys and values all use this one."""
 
+_MOST_BITS = (10**4000).bit_length()
 _EPOCH = datetime.datetime(1970, 1, 1)
 _EPOCH_UTC = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _EPOCH_DAY = datetime.date(1970, 1, 1).toordinal()
@@ -93,12 +95,22 @@ class BooleanType(ScalarType):
 class StringType(ScalarType):
     """STRING, and CHAR (one character)."""
 
+    has_text = True
     wire = str
 
     def normalize(self, value: Any) -> str:
         if not isinstance(value, str) or (self.name == "CHAR" and len(value) != 1):
             raise self.refuse(value)
         return value if type(value) is str else "".join(value)  # a plain str, not a subclass of it
+
+    def freeze(self, value: Any) -> str:
+        text = self.normalize(value)
+        if not text.isascii():
+            try:
+                require_whole_text(text)
+            except UnicodeEncodeError:
+                raise self.refuse_half(text) from None
+        return text
 
 
 class BytesType(ScalarType):
@@ -116,7 +128,8 @@ class BytesType(ScalarType):
 
 
 class BigIntegerType(ScalarType):
-    """BIG_INT: whole numbers of any size, written in decimal digits."""
+    """BIG_INT: whole numbers of up to 4,000 decimal digits, in which they are written. Python itself neither writes nor
+    reads a number of more than 4,300 digits as text."""
 
     wire = str
 
@@ -124,9 +137,15 @@ class BigIntegerType(ScalarType):
         if isinstance(value, bool):
             raise self.refuse(value)
         try:
-            return operator.index(value)
+            number = operator.index(value)
         except TypeError:
             raise self.refuse(value) from None
+        if number.bit_length() > _MOST_BITS:
+            raise errors.SerializationError(
+                f"a whole number of {number.bit_length()} bits does not fit the declared type {self.describe()}, which "
+                "takes 4,000 decimal digits; keep it as bytes"
+            )
+        return number
 
     def pack(self, value: Any) -> str:
         return str(value)

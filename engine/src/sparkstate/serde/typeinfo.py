@@ -33,6 +33,17 @@ SCHEMA_PREFIX = bytes([SCHEMA_ID])
 pack_bytes = msgspec.msgpack.Encoder().encode
 
 
+def require_whole_text(value: Any) -> None:
+    """Raise ``UnicodeEncodeError`` for text with half of a character (a lone surrogate, as ``json.loads`` makes them):
+    no bytes stand for it, so a store in memory would take it and no checkpoint could hold it."""
+    if isinstance(value, str):
+        if not value.isascii():
+            value.encode()
+    elif isinstance(value, tuple):
+        for item in value:
+            require_whole_text(item)
+
+
 class TypeInformation(ABC):
     """A type of keys or values. Made by ``Types``; equal when the descriptions are equal."""
 
@@ -40,6 +51,8 @@ class TypeInformation(ABC):
     """Whether a value can be shared between the store and the user's code."""
     is_key_type: bool = False
     """Whether values may be keys or map keys: their normalised form is immutable, with a defined byte order."""
+    has_text = False
+    """Whether there may be text in a value that is immutable."""
     wire: Any = None
     """The annotation by which msgspec checks what it decodes."""
     thaw_key: Callable[[Any], Any] | None = None
@@ -72,7 +85,14 @@ class TypeInformation(ABC):
     def freeze(self, value: Any) -> Any:
         """Value → stored. Raises ``SerializationError`` when the value is not of this type."""
         normal = self.normalize(value)
-        return normal if self.is_immutable else SCHEMA_PREFIX + pack_bytes(self.pack(normal))
+        try:
+            if not self.is_immutable:
+                return SCHEMA_PREFIX + pack_bytes(self.pack(normal))
+            if self.has_text:
+                require_whole_text(normal)
+        except UnicodeEncodeError:
+            raise self.refuse_half(value) from None
+        return normal
 
     def thaw(self, stored: Any) -> Any:
         """Stored → value; a fresh copy for mutable types."""
@@ -111,6 +131,13 @@ class TypeInformation(ABC):
         return errors.SerializationError(
             f"{shown} (Python type {type(value).__qualname__}) does not fit the declared type "
             f"{self.describe()}"
+        )
+
+    def refuse_half(self, value: Any) -> errors.SerializationError:
+        """The error for text that :func:`require_whole_text` does not let through."""
+        return errors.SerializationError(
+            f"{self.refuse(value)}: it holds half of a character (a lone surrogate), and no bytes stand for that; "
+            "write text.encode('utf-8', 'replace').decode()"
         )
 
     def __getstate__(self) -> dict[str, Any]:

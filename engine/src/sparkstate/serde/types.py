@@ -64,7 +64,7 @@ class Types:
 
     @staticmethod
     def BIG_INT() -> TypeInformation:
-        """``int`` of any size."""
+        """``int`` of up to 4,000 decimal digits."""
         return scalars.BigIntegerType("BIG_INT")
 
     @staticmethod

@@ -9,6 +9,9 @@ from typing import Any
 NAMED = ("containers", "initContainers", "volumes", "volumeMounts", "env", "imagePullSecrets", "ports")
 KEYS = {"volumeMounts": "mountPath"}
 """The field that identifies an entry, where it is not its name."""
+WHOLE = ("volumeMounts", "env")
+"""Lists whose entries take nothing of theirs: a ``subPath`` of theirs would be looked for in our volume, and a variable
+with both ``value`` and ``valueFrom`` is refused."""
 
 
 def merge(theirs: Any, ours: Any, field: str = "") -> Any:
@@ -22,13 +25,14 @@ def merge(theirs: Any, ours: Any, field: str = "") -> Any:
             for name in names
         }
     if field in NAMED and isinstance(theirs, list) and isinstance(ours, list):
-        return _by_name(theirs, ours, KEYS.get(field, "name"))
+        return _by_name(theirs, ours, field)
     return ours
 
 
-def _by_name(theirs: list[Any], ours: list[Any], key: str) -> list[Any]:
+def _by_name(theirs: list[Any], ours: list[Any], field: str) -> list[Any]:
+    key = KEYS.get(field, "name")
     rest = {entry.get(key): entry for entry in theirs if isinstance(entry, Mapping)}
-    merged = [merge(rest.pop(entry.get(key), {}), entry) for entry in ours]
+    merged = [entry if field in WHOLE else merge(rest.pop(entry.get(key), {}), entry) for entry in ours]
     # Not by ``rest``, a dict that holds one entry without a name at most: a template may have several (ports, above
     # all).
     ours_named = {entry.get(key) for entry in ours}

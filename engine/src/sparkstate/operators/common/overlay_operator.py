@@ -191,6 +191,7 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
             overlay.new_watermark = watermark
             if watermark == MAX_WATERMARK:
                 self._calls.finish(overlay, self._context.handles.values())
+            self._operator_states.require_room(overlay.operator_changes, is_end=True)
             self._make_room(overlay)
             self._context.metrics.refresh_gauges()
             overlay.finished = True

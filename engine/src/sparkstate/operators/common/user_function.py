@@ -7,6 +7,8 @@ from typing import Any, Final, Protocol, TypeVar
 
 from sparkstate import errors
 
+_TEXT_CHARACTERS = 10_000
+"""Of an error's text: some libraries put all that they were given into it, and each rejected row holds it."""
 _SHOWN_CHARACTERS: Final = 500
 C_contra = TypeVar("C_contra", contravariant=True)
 T = TypeVar("T")
@@ -60,8 +62,14 @@ def close(function: UserFunction[Any], uid: str) -> None:
 
 
 def describe(error: BaseException) -> str:
-    """Class and text of an error."""
-    return f"{type(error).__qualname__}: {error}"
+    """Class and text of an error, as any column and any log can have it, whatever its author has put into the text."""
+    try:
+        text = str(error)
+    except Exception as failure:
+        text = f"(its text cannot be read: {type(failure).__qualname__})"
+    if len(text) > _TEXT_CHARACTERS:
+        text = text[:_TEXT_CHARACTERS] + "…"
+    return f"{type(error).__qualname__}: {text}".encode(errors="backslashreplace").decode()
 
 
 def shorten(row: Any) -> str:

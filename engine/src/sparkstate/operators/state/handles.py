@@ -209,21 +209,31 @@ class LongValueStateHandle(ImmutableValueStateHandle):
             self._store(None if value is None else self._freeze(value))
 
 
-class ExactValueStateHandle(ImmutableValueStateHandle):
-    """The same for types of which every value of one Python type is good: STRING, BOOLEAN."""
-
-    def __init__(self, spec: TableSpec, number: int, cursor: Cursor, table_of: TableOf) -> None:
-        super().__init__(spec, number, cursor, table_of)
-        self._exact = _EXACT[self._type.describe()]
+class BooleanValueStateHandle(ImmutableValueStateHandle):
+    """The same for BOOLEAN."""
 
     def update(self, value: Any) -> None:
-        if type(value) is self._exact:
+        if type(value) is bool:
             self._entries[self._cursor.number] = value
         else:
             self._store(None if value is None else self._freeze(value))
 
 
-_EXACT: dict[str, type] = {"STRING": str, "BOOLEAN": bool}
+class StringValueStateHandle(ImmutableValueStateHandle):
+    """The same for STRING. Text beyond ASCII may hold half of a character, so it is looked at."""
+
+    def update(self, value: Any) -> None:
+        if type(value) is str and value.isascii():
+            self._entries[self._cursor.number] = value
+        else:
+            self._store(None if value is None else self._freeze(value))
+
+
+_WRITTEN_OUT: dict[str, type[ValueStateHandle]] = {
+    "LONG": LongValueStateHandle,
+    "BOOLEAN": BooleanValueStateHandle,
+    "STRING": StringValueStateHandle,
+}
 
 
 class ReducingStateHandle(ValueStateHandle, api.ReducingState[Any]):
@@ -285,9 +295,5 @@ def value_handle_class(value_type: TypeInformation, undoes_records: bool) -> typ
     """The fastest handle for a value state of this type."""
     if not value_type.is_immutable:
         return ValueStateHandle
-    if not undoes_records:
-        if value_type.describe() == "LONG":
-            return LongValueStateHandle
-        if value_type.describe() in _EXACT:
-            return ExactValueStateHandle
-    return ImmutableValueStateHandle
+    written_out = None if undoes_records else _WRITTEN_OUT.get(value_type.describe())
+    return written_out or ImmutableValueStateHandle

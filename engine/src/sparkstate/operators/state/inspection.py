@@ -6,6 +6,7 @@ import base64
 import datetime
 import decimal
 import enum
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -56,10 +57,13 @@ def _value(spec: TableSpec, stored: Any) -> Any:
 
 
 def to_json(value: Any) -> Any:
-    """Dates and times in ISO 8601, decimals as text, bytes in base64, members of enums by name, map keys as text."""
+    """Dates and times in ISO 8601, decimals as text, bytes in base64, members of enums by name, map keys as text.
+    JSON has no NaN and no infinity: they are text too, because null is how a value that is not there looks."""
     match value:
         case enum.Enum():  # first: it may be a number or text as well
             return value._name_
+        case float() if not math.isfinite(value):
+            return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
         case None | bool() | int() | float() | str():
             return value
         case bytes():

@@ -17,7 +17,7 @@ from sparkstate.state import operator_state
 _REMOVED: Final = object()
 """In the place of the value of an entry that was removed."""
 _LOOKS: Final = 64
-"""Changed entries that are weighed before a commit, at most."""
+"""Changed entries of a map from each end that are weighed after a batch."""
 
 
 @dataclass
@@ -27,6 +27,22 @@ class ListChanges:
     replaced: bool = False
     """The committed elements no longer count."""
     added: list[Any] = field(default_factory=list)
+    weighed: int = 0
+    """Of ``added``, how many the weight counts."""
+    weight: int = 0
+    """Bytes of those."""
+
+    def replace(self, elements: list[Any]) -> None:
+        """These are all elements."""
+        self.replaced, self.added = True, elements
+        self.weighed = self.weight = 0
+
+    def weigh(self) -> int:
+        """Bytes of ``added``, of which only new elements are looked at."""
+        if self.weighed < len(self.added):
+            self.weight += operator_state_memory.of_list(self.added[self.weighed :])
+            self.weighed = len(self.added)
+        return self.weight
 
 
 @dataclass
@@ -117,18 +133,20 @@ class ListHandle(_Handle, operator_state.OperatorListState[Any]):
     def commit(self, changes: ListChanges | MapChanges) -> None:
         """Make them state."""
         assert isinstance(changes, ListChanges)
+        self.size_bytes = self.size_with(changes)
         if changes.replaced:
             self.committed = changes.added
-        elif changes.added:
-            self.committed.extend(changes.added)
         else:
-            return
-        self.size_bytes = operator_state_memory.of_list(self.committed)
+            self.committed.extend(changes.added)
 
     def size_with(self, changes: ListChanges | MapChanges) -> int:
         """Its memory if they were state."""
         assert isinstance(changes, ListChanges)
-        return operator_state_memory.of_list(changes.added) + (0 if changes.replaced else self.size_bytes)
+        return changes.weigh() + (0 if changes.replaced else self.size_bytes)
+
+    def guess_with(self, changes: ListChanges | MapChanges) -> int:
+        """The same: of a list nothing is weighed twice."""
+        return self.size_with(changes)
 
     def get(self) -> list[Any]:
         changes = self._changes
@@ -142,11 +160,10 @@ class ListHandle(_Handle, operator_state.OperatorListState[Any]):
         self._changes.added.extend(self._elements(values))
 
     def update(self, values: Iterable[Any]) -> None:
-        elements = self._elements(values)
-        self._changes.replaced, self._changes.added = True, elements
+        self._changes.replace(self._elements(values))
 
     def clear(self) -> None:
-        self._changes.replaced, self._changes.added = True, []
+        self._changes.replace([])
 
     def _elements(self, values: Iterable[Any]) -> list[Any]:
         if values is None:
@@ -196,18 +213,27 @@ class BroadcastHandle(_Handle, operator_state.BroadcastState[Any, Any]):
                 self.committed[key] = stored
 
     def size_with(self, changes: ListChanges | MapChanges) -> int:
-        """Its memory if they were state, judged by the changes that came first and last."""
+        """Its memory if they were state."""
         assert isinstance(changes, MapChanges)
-        before = {} if changes.cleared else self.committed
-        begun = 0 if changes.cleared else self.size_bytes
+        before, begun = self._begun(changes)
+        return begun + self._grown(changes.entries, before)
+
+    def guess_with(self, changes: ListChanges | MapChanges) -> int:
+        """The same, judged by the changes that came first and last."""
+        assert isinstance(changes, MapChanges)
+        before, begun = self._begun(changes)
         entries = changes.entries
-        if not entries:
-            return begun
         looked = dict(itertools.islice(entries.items(), _LOOKS))
         if len(entries) > _LOOKS:
             looked.update(itertools.islice(reversed(entries.items()), _LOOKS))
-        grown = sum(self._growth(key, stored, before) for key, stored in looked.items())
-        return begun + grown * len(entries) // len(looked)
+        return begun + self._grown(looked, before) * len(entries) // max(1, len(looked))
+
+    def _begun(self, changes: MapChanges) -> tuple[Mapping[Any, Any], int]:
+        """The entries that ``changes`` change, and their bytes."""
+        return ({}, 0) if changes.cleared else (self.committed, self.size_bytes)
+
+    def _grown(self, entries: Mapping[Any, Any], before: Mapping[Any, Any]) -> int:
+        return sum(self._growth(key, stored, before) for key, stored in entries.items())
 
     def _growth(self, key: Any, stored: Any, before: Mapping[Any, Any]) -> int:
         """Bytes by which one changed entry changes the memory of the map."""

@@ -1,8 +1,9 @@
 """The memory that operator state may take in a slot, and the sizes that count against it.
 
 Operator state lies in the heap of the slot's Python process, so nothing but the kernel would bound it, and the kernel
-ends the process without a word. Sizes are estimates of the objects: exact for the entries of a map, and for lists from
-a sample of their elements. They are made once per batch and commit, never per record.
+ends the process without a word. Every object is weighed once, with the batch or the commit that brought it, never per
+record. Of a map's changes a sample is weighed after each batch, and all of them before anything is refused and at the
+end of the epoch: a sample of values of unlike sizes may be off by any factor.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -22,11 +23,10 @@ FIELD: Final = "operatorStateMemoryPerSlot"
 """The manifest's field that sets the limit."""
 NOTICE_SHARE: Final = 0.8
 """Of the limit: from here on the job's status says that little is left."""
-LOOKS: Final = 64
-"""Elements of a list that are weighed."""
 _ENTRY: Final = 104
 """Bytes of an entry of a dict at its usual load, without key and value."""
 _POINTER: Final = 8
+_CONTAINERS: Final = (dict, tuple, list, set, frozenset)
 
 
 @dataclass(frozen=True)
@@ -51,30 +51,43 @@ class OperatorStateMemory:
     def __init__(self, limit_bytes: int | None = None) -> None:
         self.limit_bytes = limit_bytes
         self._sizes: dict[str, tuple[OperatorStateSize, ...]] = {}
+        self._wanted: dict[str, dict[str, int]] = {}
+        """Bytes of the states that an operator's open epoch would leave, by the operator's uid: all commit together."""
 
     def note(self, uid: str, sizes: Sequence[OperatorStateSize]) -> None:
         """The committed states of an operator are of these sizes from now on."""
         self._sizes[uid] = tuple(sizes)
+        self._wanted.pop(uid, None)
 
     def sizes(self) -> tuple[OperatorStateSize, ...]:
         """All committed states."""
         return tuple(itertools.chain.from_iterable(list(self._sizes.values())))
 
-    def require(self, uid: str, wanted: Mapping[str, int]) -> None:
-        """Raise ``OperatorStateTooLarge`` if there is no room for the states of operator ``uid``, which would take so
-        many bytes, by name."""
+    def has_room(self, uid: str, wanted: Mapping[str, int]) -> bool:
+        """Whether there is room for the states of operator ``uid``, which would take so many bytes, by name."""
         if self.limit_bytes is None:
-            return
-        others = {
-            (size.operator, size.state): size.size_bytes for size in self.sizes() if size.operator != uid
+            return True
+        return sum(self._with(uid, wanted).values()) <= self.limit_bytes
+
+    def require(self, uid: str, wanted: Mapping[str, int]) -> None:
+        """Keep room for these states until they are committed, or raise ``OperatorStateTooLarge``."""
+        if not self.has_room(uid, wanted):
+            assert self.limit_bytes is not None
+            raise errors.OperatorStateTooLarge(_refusal(self._with(uid, wanted), self.limit_bytes))
+        self._wanted[uid] = dict(wanted)
+
+    def _with(self, uid: str, wanted: Mapping[str, int]) -> dict[tuple[str, str], int]:
+        """Bytes by operator and state, if ``uid`` had these states."""
+        committed = {(size.operator, size.state): size.size_bytes for size in self.sizes()}
+        open_ = {**self._wanted, uid: wanted}
+        return {
+            **{name: size for name, size in committed.items() if name[0] not in open_},
+            **{(one, name): size for one, states in open_.items() for name, size in states.items()},
         }
-        every = {**others, **{(uid, name): size for name, size in wanted.items()}}
-        total = sum(every.values())
-        if total > self.limit_bytes:
-            raise errors.OperatorStateTooLarge(_refusal(every, total, self.limit_bytes))
 
 
-def _refusal(sizes: Mapping[tuple[str, str], int], total: int, limit: int) -> str:
+def _refusal(sizes: Mapping[tuple[str, str], int], limit: int) -> str:
+    total = sum(sizes.values())
     (uid, name), largest = max(sizes.items(), key=lambda item: item[1])
     rest = f", all operator state of the slot {_mib(total)}" if len(sizes) > 1 else ""
     enough = math.ceil(total / NOTICE_SHARE / MIB)
@@ -90,11 +103,8 @@ def _mib(size: int) -> str:
 
 
 def of_list(values: Sequence[Any]) -> int:
-    """Bytes of a list of such values, all of which are judged by evenly spread ones."""
-    if not values:
-        return 0
-    looked = values[:: max(1, len(values) // LOOKS)]
-    return (_POINTER + sum(map(of_value, looked)) // len(looked)) * len(values)
+    """Bytes of a list of such values."""
+    return _POINTER * len(values) + _of_all(values)
 
 
 def of_entry(key: Any, value: Any) -> int:
@@ -112,10 +122,12 @@ def of_value(value: Any) -> int:
     size = sys.getsizeof(value)
     if isinstance(value, dict):
         return size + _of_all(value.keys()) + _of_all(value.values())
-    if isinstance(value, (tuple, list, set, frozenset)):
+    if isinstance(value, _CONTAINERS):
         return size + _of_all(value)
     return size
 
 
-def _of_all(values: Iterable[Any]) -> int:
-    return sum(map(of_value, values))
+def _of_all(values: Collection[Any]) -> int:
+    # Most are numbers, texts and bytes, and one look at all types is faster than a call for each value.
+    has_parts = any(issubclass(kind, _CONTAINERS) for kind in set(map(type, values)))
+    return sum(map(of_value if has_parts else sys.getsizeof, values))

@@ -247,14 +247,21 @@ class OperatorStates(operator_state.OperatorStateStore):
         changes.clear()
         self._memory.note(self._uid, self._sizes())
 
-    def require_room(self, changes: Changes) -> None:
-        """Raise ``OperatorStateTooLarge`` if the slot has no room for the state that ``changes`` would make."""
+    def require_room(self, changes: Changes, *, is_end: bool = False) -> None:
+        """Raise ``OperatorStateTooLarge`` if the slot has no room for the state that ``changes`` would make. Before the
+        end of an epoch a guess is enough that there is."""
         if not changes and not self._undeclared:
             return
+        if is_end or not self._memory.has_room(self._uid, self._sizes_with(changes, is_guess=True)):
+            self._memory.require(self._uid, self._sizes_with(changes, is_guess=False))
+
+    def _sizes_with(self, changes: Changes, is_guess: bool) -> dict[str, int]:
+        """Bytes of each state with ``changes``."""
         sizes = {state.name: operator_state_memory.of_stored(state) for state in self._undeclared.values()}
         for name, handle in self._handles.items():
-            sizes[name] = handle.size_with(changes[name]) if name in changes else handle.size_bytes
-        self._memory.require(self._uid, sizes)
+            judge = handle.guess_with if is_guess else handle.size_with
+            sizes[name] = judge(changes[name]) if name in changes else handle.size_bytes
+        return sizes
 
     def _sizes(self) -> list[OperatorStateSize]:
         handles = [
@@ -276,7 +283,7 @@ class OperatorStates(operator_state.OperatorStateStore):
         self.bind(changes)
         try:
             yield
-            self.require_room(changes)
+            self.require_room(changes, is_end=True)
             self.commit(changes)
         finally:
             self._at_once = None
