@@ -93,7 +93,7 @@ def measure_load(load: Load, options: argparse.Namespace, scratch: Path) -> list
                 load,
                 rows,
                 options.slots,
-                scratch / f"check-{contender.name}",
+                scratch / f"check-{load.name}-{contender.name}",  # apart from the answers of another load
             )
             if wrong:
                 absent[contender.name] = {"reason": f"wrong answers: {wrong}", "wrong": True}
@@ -127,7 +127,7 @@ def measure_rounds(
                         load,
                         length,
                         options.slots,
-                        scratch / f"{contender.name}-{number}-{length}",
+                        scratch / f"{load.name}-{contender.name}-{number}-{length}",
                     )
                     for length in (rows, 2 * rows)
                 )

@@ -25,10 +25,14 @@ class Contender:
     """Rows of a micro-batch, of an engine that has them."""
 
 
+M, EPOCH = 1_000_000, 1_200_000
+"""The rows of a micro-batch are an epoch."""
+
+
 def _sparkstate(name: str, function: str, rows: Mapping[str, int], *, each_row: bool = True) -> Contender:
     backend = name.split("-")[1]
     words = {"backend": backend, "function": function}
-    return Contender(name, "sparkstate", "Python", rows, words, each_row, epoch_rows=1_200_000)
+    return Contender(name, "sparkstate", "Python", rows, words, each_row, epoch_rows=EPOCH)
 
 
 def _flink(name: str, rows: Mapping[str, int], *, mini_batch: str | None = None) -> Contender:
@@ -39,11 +43,9 @@ def _flink(name: str, rows: Mapping[str, int], *, mini_batch: str | None = None)
     )
 
 
-M = 1_000_000
-
-
-QUERIES = dict.fromkeys(("q3", "q5", "q7", "q8", "q11", "q12"), 2_400_000)
-"""Nexmark's, of engines that run all of them."""
+QUERIES = {"q3": 3 * EPOCH, "q5": EPOCH, "q7": 2 * EPOCH, "q8": 3 * EPOCH, "q11": EPOCH, "q12": 2 * EPOCH}
+"""Nexmark's with micro-batches. Lengths are such that all queries on all engines take less than half an hour."""
+FLINK_QUERIES = {"q3": 6 * M, "q5": 1_500_000, "q7": 3 * M, "q8": 6 * M, "q11": 1_500_000, "q12": 3 * M}
 
 CONTENDERS = {
     contender.name: contender
@@ -62,8 +64,8 @@ CONTENDERS = {
         _sparkstate("sparkstate-rocksdb-batches", "batches", {"sum": 6 * M, "distinct": 2_400_000}),
         _sparkstate("sparkstate-hashmap-added", "added", {"sum": 6 * M}, each_row=False),
         _sparkstate("sparkstate-rocksdb-added", "added", {"sum": 6 * M}, each_row=False),
-        _flink("flink-sql-hashmap", {"sum": 6 * M, "distinct": 3 * M, "session": 4 * M} | QUERIES),
-        _flink("flink-sql-rocksdb", {"sum": 3 * M, "distinct": 2 * M, "session": 2 * M} | QUERIES),
+        _flink("flink-sql-hashmap", {"sum": 6 * M, "distinct": 3 * M, "session": 4 * M} | FLINK_QUERIES),
+        _flink("flink-sql-rocksdb", {"sum": 3 * M, "distinct": 2 * M, "session": 2 * M} | FLINK_QUERIES),
         _flink("flink-sql-hashmap-mini-batch", {"sum": 6 * M}, mini_batch="1 s"),
         _flink("flink-sql-rocksdb-mini-batch", {"sum": 6 * M}, mini_batch="1 s"),
         _flink("flink-datastream-hashmap", {"sum": 10 * M, "distinct": 4 * M, "session": 6 * M}),
@@ -90,7 +92,7 @@ CONTENDERS = {
             "SQL",
             QUERIES,
             {"function": "windows"},
-            epoch_rows=1_200_000,
+            epoch_rows=EPOCH,
         ),
         Contender(
             "spark-transform-with-state",
