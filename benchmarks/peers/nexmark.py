@@ -175,11 +175,7 @@ def expected(query: str, times: Any) -> list[tuple[Answer, int]]:
 
 def local_items(persons: Persons, auctions: Auctions) -> list[tuple[Answer, int]]:
     """q3; an answer's time is that of the later of its two events."""
-    local = {
-        person: (city, state, ts)
-        for person, city, state, ts in _rows(*persons)
-        if state < 3
-    }
+    local = {person: (city, state, ts) for person, city, state, ts in _rows(*persons) if state < 3}
     found = []
     for auction, seller, category, ts in _rows(*auctions):
         if category == 10 and seller in local:

@@ -88,7 +88,11 @@ def _words(
         "managed_mib": str(load.managed_mib),
         "checkpoint_s": str(CHECKPOINT_S),
         "scratch": str(scratch),
-        **(flink_nexmark.words(load.name, timed=load.timed) if load.nexmark and contender.engine == "flink" else {}),
+        **(
+            flink_nexmark.words(load.name, timed=load.timed)
+            if load.nexmark and contender.engine == "flink"
+            else {}
+        ),
         **contender.words,
     }
     return words | ({"answers": str(answers)} if answers else {})

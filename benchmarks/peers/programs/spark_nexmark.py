@@ -1,4 +1,4 @@
-"""Nexmark's queries with Spark's own windows, whose results come once, when the watermark has passed them, and joins."""
+"""Nexmark's queries with Spark's own windows, answered once, when the watermark has passed them, and its joins."""
 
 from __future__ import annotations
 

@@ -133,5 +133,7 @@ def test_each_query_runs_with_either_backend_of_ours_and_of_flink_and_on_spark()
     for query in loads.QUERIES:
         names = {name for name, one in contenders.CONTENDERS.items() if query in one.rows}
         assert names == {
-            f"{engine}-{backend}" for engine in ("sparkstate", "flink-sql") for backend in ("hashmap", "rocksdb")
+            f"{engine}-{backend}"
+            for engine in ("sparkstate", "flink-sql")
+            for backend in ("hashmap", "rocksdb")
         } | {"spark-windows"}, query
