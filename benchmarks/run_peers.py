@@ -57,7 +57,9 @@ def _options() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--only", nargs="+", choices=CONTENDERS, default=list(CONTENDERS))
-    parser.add_argument("--loads", nargs="+", choices=LOADS, default=list(LOADS))
+    parser.add_argument(
+        "--loads", nargs="+", choices=LOADS, help="loads to run (default all; sum with --quick)"
+    )
     parser.add_argument("--rounds", type=int, default=3, help="alternating rounds (default 3)")
     parser.add_argument("--slots", type=int, default=2, help="parallelism of every engine (default 2)")
     parser.add_argument(
@@ -65,10 +67,11 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--name", default="peers", help="name of the JSON file under benchmarks/results/")
     parser.add_argument("--note", default="", help="a remark for the JSON file, such as what else ran")
-    parser.add_argument("--quick", action="store_true", help="one round of the load sum, shorter runs")
+    parser.add_argument("--quick", action="store_true", help="one round with shorter runs")
     options = parser.parse_args()
+    options.loads = options.loads or (["sum"] if options.quick else list(LOADS))
     if options.quick:
-        options.rounds, options.loads = 1, ["sum"]
+        options.rounds = 1
     if options.scale is None:
         options.scale = QUICK_SCALE if options.quick else 1.0
     return options
@@ -90,7 +93,7 @@ def measure_load(load: Load, options: argparse.Namespace, scratch: Path) -> list
                 load,
                 rows,
                 options.slots,
-                scratch / f"check-{contender.name}",
+                scratch / f"check-{load.name}-{contender.name}",  # apart from the answers of another load
             )
             if wrong:
                 absent[contender.name] = {"reason": f"wrong answers: {wrong}", "wrong": True}
@@ -124,7 +127,7 @@ def measure_rounds(
                         load,
                         length,
                         options.slots,
-                        scratch / f"{contender.name}-{number}-{length}",
+                        scratch / f"{load.name}-{contender.name}-{number}-{length}",
                     )
                     for length in (rows, 2 * rows)
                 )

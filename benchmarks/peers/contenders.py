@@ -25,10 +25,14 @@ class Contender:
     """Rows of a micro-batch, of an engine that has them."""
 
 
+M, EPOCH = 1_000_000, 1_200_000
+"""The rows of a micro-batch are an epoch."""
+
+
 def _sparkstate(name: str, function: str, rows: Mapping[str, int], *, each_row: bool = True) -> Contender:
     backend = name.split("-")[1]
     words = {"backend": backend, "function": function}
-    return Contender(name, "sparkstate", "Python", rows, words, each_row, epoch_rows=1_200_000)
+    return Contender(name, "sparkstate", "Python", rows, words, each_row, epoch_rows=EPOCH)
 
 
 def _flink(name: str, rows: Mapping[str, int], *, mini_batch: str | None = None) -> Contender:
@@ -39,12 +43,9 @@ def _flink(name: str, rows: Mapping[str, int], *, mini_batch: str | None = None)
     )
 
 
-M = 1_000_000
-
-
-def _nexmark(*queries: str) -> dict[str, int]:
-    return dict.fromkeys(queries, 2_400_000)
-
+QUERIES = {"q3": 3 * EPOCH, "q5": EPOCH, "q7": 2 * EPOCH, "q8": 3 * EPOCH, "q11": EPOCH, "q12": 2 * EPOCH}
+"""Nexmark's with micro-batches. Lengths are such that all queries on all engines take less than half an hour."""
+FLINK_QUERIES = {"q3": 6 * M, "q5": 1_500_000, "q7": 3 * M, "q8": 6 * M, "q11": 1_500_000, "q12": 3 * M}
 
 CONTENDERS = {
     contender.name: contender
@@ -52,21 +53,19 @@ CONTENDERS = {
         _sparkstate(
             "sparkstate-hashmap",
             "record",
-            {"sum": 3_600_000, "distinct": 3_600_000, "session": 2_400_000}
-            | _nexmark("q5", "q7", "q11", "q12"),
+            {"sum": 3_600_000, "distinct": 3_600_000, "session": 2_400_000} | QUERIES,
         ),
         _sparkstate(
             "sparkstate-rocksdb",
             "record",
-            {"sum": 3_600_000, "distinct": 2_400_000, "large": 2_400_000, "session": 2_400_000}
-            | _nexmark("q5", "q7", "q11", "q12"),
+            {"sum": 3_600_000, "distinct": 2_400_000, "large": 2_400_000, "session": 2_400_000} | QUERIES,
         ),
         _sparkstate("sparkstate-hashmap-batches", "batches", {"sum": 6 * M, "distinct": 3_600_000}),
         _sparkstate("sparkstate-rocksdb-batches", "batches", {"sum": 6 * M, "distinct": 2_400_000}),
         _sparkstate("sparkstate-hashmap-added", "added", {"sum": 6 * M}, each_row=False),
         _sparkstate("sparkstate-rocksdb-added", "added", {"sum": 6 * M}, each_row=False),
-        _flink("flink-sql-hashmap", {"sum": 6 * M, "distinct": 3 * M, "session": 4 * M}),
-        _flink("flink-sql-rocksdb", {"sum": 3 * M, "distinct": 2 * M, "session": 2 * M}),
+        _flink("flink-sql-hashmap", {"sum": 6 * M, "distinct": 3 * M, "session": 4 * M} | FLINK_QUERIES),
+        _flink("flink-sql-rocksdb", {"sum": 3 * M, "distinct": 2 * M, "session": 2 * M} | FLINK_QUERIES),
         _flink("flink-sql-hashmap-mini-batch", {"sum": 6 * M}, mini_batch="1 s"),
         _flink("flink-sql-rocksdb-mini-batch", {"sum": 6 * M}, mini_batch="1 s"),
         _flink("flink-datastream-hashmap", {"sum": 10 * M, "distinct": 4 * M, "session": 6 * M}),
@@ -91,9 +90,9 @@ CONTENDERS = {
             "spark-windows",
             "spark",
             "SQL",
-            _nexmark("q5", "q7", "q12"),
+            QUERIES,
             {"function": "windows"},
-            epoch_rows=1_200_000,
+            epoch_rows=EPOCH,
         ),
         Contender(
             "spark-transform-with-state",

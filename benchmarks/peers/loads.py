@@ -21,7 +21,7 @@ DISORDER = "MOD(i * 7919, 500)"
 """By how many milliseconds a row is behind its place in order."""
 GAP_MS, DELAY_MS = 5_000, 1_000
 """What closes a session, and by how much the watermark trails behind the newest row."""
-QUERIES = ("q5", "q7", "q11", "q12")
+QUERIES = ("q3", "q5", "q7", "q8", "q11", "q12")
 """Those of Nexmark, over the events of ``nexmark.py``."""
 NEXMARK_BEGIN_MS = 20_000
 """Spark's first watermark is 1970, and it drops windows that end by then. No window of Nexmark begins before."""
@@ -44,6 +44,11 @@ class Load:
     def nexmark(self) -> bool:
         """Whether the rows are Nexmark's events, which have neither ``k`` nor ``v``."""
         return self.name in QUERIES
+
+    @property
+    def timed(self) -> bool:
+        """Whether the event time of a row matters."""
+        return self.name == "session" or (self.nexmark and self.name != "q3")
 
     @property
     def time(self) -> str:

@@ -2,6 +2,6 @@
 
 ``load``, ``rows``, ``slots``, ``scratch`` (a folder of the program's own) and ``checkpoint_s`` come to all of them;
 ``answers``, a folder, only where the answers are to be compared: without it they are dropped. Answers are CSV files
-without a header, ``k,total`` or ``k,begin,rows,total``; of Nexmark's queries ``start,auction,bids`` (q5),
-``start,auction,price`` (q7) or ``bidder,start,bids`` (q11 and q12).
+without a header, ``k,total`` or ``k,begin,rows,total``, or the columns in ``nexmark.COLUMNS``. ``time``, the SQL of a
+row's event time, and ``delay_ms`` come with loads for which event time matters.
 """

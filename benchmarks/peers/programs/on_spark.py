@@ -87,9 +87,10 @@ def answered_by(spark: Any, task: dict[str, str]) -> tuple[Any, str]:
     from peers import nexmark
     from peers.programs import spark_nexmark
 
-    bids = nexmark.bids(chunks.numbers(*given), task["time"])
-    bids = bids.withWatermark("ts", f"{task['delay_ms']} milliseconds")
-    return spark_nexmark.answered(task["load"], bids), "append"
+    def events(kind: str) -> Any:
+        return nexmark.stream(chunks.numbers(*given), kind, task)
+
+    return spark_nexmark.answered(task["load"], events), "append"
 
 
 def main() -> None:

@@ -24,14 +24,17 @@ def sink(answers: str | None) -> Callable[[Any, int], None]:
     return write
 
 
-def nexmark_job(params: dict[str, str], numbers: Any) -> None:
-    """A query over bids."""
+def nexmark_job(params: dict[str, str], numbers: Callable[[], Any]) -> None:
+    """A query over events; those of each kind have a source of their own."""
     from peers import nexmark
     from peers.programs import sparkstate_nexmark
 
     query, write = params["load"], sink(params.get("answers"))
-    bids = nexmark.bids(numbers, params["time"]).withWatermark("ts", f"{params['delay_ms']} milliseconds")
-    answered = sparkstate_nexmark.answered(query, bids)
+
+    def events(kind: str) -> Any:
+        return nexmark.stream(numbers(), kind, params)
+
+    answered = sparkstate_nexmark.answered(query, events)
     answered.sink(lambda frame, epoch: write(sparkstate_nexmark.written(query, frame), epoch))
 
 
@@ -42,7 +45,7 @@ def job(spark: Any, params: dict[str, str]) -> None:
 
     numbered = params["input"], int(params["slots"])
     if params["load"] in loads.QUERIES:
-        nexmark_job(params, chunks.numbers(spark, *numbered))
+        nexmark_job(params, lambda: chunks.numbers(spark, *numbered))
         return
     given = *numbered, params["key"], params["value"]
     if params["load"] == "session":

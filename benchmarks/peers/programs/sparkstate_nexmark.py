@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from pyspark.sql import functions as F
@@ -11,8 +11,10 @@ import sparkstate
 from peers import nexmark
 from sparkstate import (
     AggregateFunction,
+    KeyedCoProcessFunction,
     KeyedProcessFunction,
     ListStateDescriptor,
+    MapStateDescriptor,
     Types,
     ValueStateDescriptor,
 )
@@ -29,6 +31,7 @@ SIZE, SLIDE, GAP = (
 )
 TOP = "start long, auction long, best long"
 SESSION = "bidder long, start long, bids long"
+ITEM = "person long, city long, state long, auction long"
 
 
 class Top(KeyedProcessFunction):
@@ -56,6 +59,72 @@ class Top(KeyedProcessFunction):
         self.auctions.clear()
 
 
+class LocalItems(KeyedCoProcessFunction):
+    """Joins auctions with the person who sells, whichever of the two comes first."""
+
+    def open(self, ctx: Any) -> None:
+        kind = Types.TUPLE([Types.LONG(), Types.LONG()])
+        self.seller = ctx.get_state(ValueStateDescriptor("seller", kind))
+        self.waiting = ctx.get_list_state(ListStateDescriptor("waiting", Types.LONG()))
+
+    def process_element1(self, person: Any, ctx: Any) -> Iterator[tuple[int, int, int, int]]:
+        self.seller.update((person.city, person.state))
+        for auction in self.waiting.get():
+            yield person.person, person.city, person.state, auction
+        self.waiting.clear()
+
+    def process_element2(self, row: Any, ctx: Any) -> Iterator[tuple[int, int, int, int]]:
+        seller = self.seller.value()
+        if seller is None:
+            self.waiting.add(row.auction)
+        else:
+            yield row.seller, *seller, row.auction
+
+
+def local_items(persons: Any, auctions: Any) -> Any:
+    """The stream of answers of q3, for which event time does not matter."""
+    local = persons.where(nexmark.IS_LOCAL)
+    chosen = auctions.where(nexmark.IS_CHOSEN).select("seller", "auction")
+    both = sparkstate.keyed(local, "person").connect(sparkstate.keyed(chosen, "seller"))
+    return both.process(LocalItems(), uid="local", output_schema=ITEM)
+
+
+class NewSellers(KeyedCoProcessFunction):
+    """Persons who opened an auction in the window in which they came."""
+
+    def open(self, ctx: Any) -> None:
+        self.came = ctx.get_state(ValueStateDescriptor("came", Types.LONG()))
+        self.sold = ctx.get_map_state(MapStateDescriptor("sold", Types.LONG(), Types.BOOLEAN()))
+
+    def process_element1(self, person: Any, ctx: Any) -> None:
+        self.came.update(self.start(ctx))
+
+    def process_element2(self, auction: Any, ctx: Any) -> None:
+        self.sold.put(self.start(ctx), True)
+
+    def start(self, ctx: Any) -> int:
+        """That of the row's window, which gets a timer for its last millisecond."""
+        at: int = ctx.timestamp()
+        start = at - at % nexmark.SIZE_MS
+        ctx.timer_service().register_event_time_timer(start + nexmark.SIZE_MS - 1)
+        return start
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Iterator[tuple[int, int]]:
+        start = timestamp + 1 - nexmark.SIZE_MS
+        if self.came.value() == start:
+            self.came.clear()
+            if self.sold.contains(start):
+                yield ctx.get_current_key(), start
+        self.sold.remove(start)
+
+
+def new_sellers(persons: Any, auctions: Any) -> Any:
+    """The stream of answers of q8."""
+    came, sold = persons.select("person", "ts"), auctions.select("seller", "ts")
+    both = sparkstate.keyed(came, "person").connect(sparkstate.keyed(sold, "seller"))
+    return both.process(NewSellers(), uid="new", output_schema="person long, start long")
+
+
 class Count(AggregateFunction):
     """Rows of a session."""
 
@@ -80,8 +149,13 @@ class Session(ProcessWindowFunction):
         yield key, context.window().start, count
 
 
-def answered(query: str, bids: Any) -> Any:
-    """The stream of answers, whose columns are those of the query's answer."""
+def answered(query: str, events: Callable[[str], Any]) -> Any:
+    """The stream of answers, whose columns are those of the query's answer; ``events`` gives those of a kind."""
+    if query == "q3":
+        return local_items(events("persons"), events("auctions"))
+    if query == "q8":
+        return new_sellers(events("persons"), events("auctions"))
+    bids = events("bids")
     if query == "q11":
         sessions = sparkstate.keyed(bids, "bidder").window(EventTimeSessionWindows.with_gap(GAP))
         return sessions.aggregate(
