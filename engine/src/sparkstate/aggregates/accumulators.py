@@ -157,8 +157,7 @@ class StoredAccumulators:
     def merge(self, entries: Entries, codes: Codes, count: int) -> Entries:
         """One entry for each group of entries; those of a group come in the order of time."""
         return [
-            each.merge(parts, codes, count)
-            for each, parts in zip(self._aggregates, entries, strict=True)
+            each.merge(parts, codes, count) for each, parts in zip(self._aggregates, entries, strict=True)
         ]
 
     def results(self, entries: Entries) -> list[pa.Array]:

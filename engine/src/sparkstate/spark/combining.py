@@ -147,5 +147,7 @@ def combined(
 
 def _slice(made: Combining) -> Column:
     """A number of each slice. A time at the end of 64 bits has none; the function refuses its rows."""
-    within = F.pmod(F.pmod(columns.TIMESTAMP, F.lit(made.width)) - made.offset % made.width, F.lit(made.width))
+    within = F.pmod(
+        F.pmod(columns.TIMESTAMP, F.lit(made.width)) - made.offset % made.width, F.lit(made.width)
+    )
     return F.try_subtract(F.col(columns.TIMESTAMP), within).alias(columns.SLICE)

@@ -312,7 +312,9 @@ class KeyedStream(KeyedMethods["ProcessedStream"]):
                 late_tag=operation.late_tag,
                 shipped=shipped,
                 computed=tuple((each.name, each.sql) for each in found.computed),
-                combining=combining.combining(slices, found.outputs, phases, operation.late_tag is not None, uid),
+                combining=combining.combining(
+                    slices, found.outputs, phases, operation.late_tag is not None, uid
+                ),
             )
         )
         return ProcessedStream(self._graph, uid, None)

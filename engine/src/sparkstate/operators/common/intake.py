@@ -31,7 +31,9 @@ class Intake:
     def _check(self, overlay: Overlay, batch: pa.RecordBatch) -> None:
         stamp = () if self._spec.event_time_column is None else (self._spec.event_time_column,)
         arrow_rows.check_columns(
-            (columns.KEY_GROUP, *self._spec.key_columns, *stamp, *self._row_columns(batch)), batch, self._spec.uid
+            (columns.KEY_GROUP, *self._spec.key_columns, *stamp, *self._row_columns(batch)),
+            batch,
+            self._spec.uid,
         )
         self._check_key_groups(batch.column(columns.KEY_GROUP))
         overlay.rows_in += self._counted(batch)
