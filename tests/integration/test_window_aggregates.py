@@ -85,22 +85,26 @@ def check_same(found: list[dict[str, Any]], wanted: list[dict[str, Any]], keys: 
     ("backend", "phase", "keys", "size", "slide"),
     [
         ("hashmap", ProcessPhase.COMMIT, ["k", "n"], "5 seconds", "2 seconds"),
-        ("rocksdb", ProcessPhase.FINISH, ["n"], "4 seconds", "1 second"),
+        ("rocksdb", ProcessPhase.FINISH, ["n"], "4 seconds", "1 second"),  # its rows are combined
     ],
 )
 def test_a_killed_job_gives_what_sparks_windows_give(
     tmp_path: Path, backend: str, phase: ProcessPhase, keys: list[str], size: str, slide: str
 ) -> None:
     window_rows.make_input(tmp_path / "in", files=12)
-    params = {"keys": ",".join(keys), "size": size, "slide": slide}
+    phases = "two" if backend == "rocksdb" else "auto"
+    params = {"keys": ",".join(keys), "size": size, "slide": slide, "phases": phases}
     document = driving.manifest(
         tmp_path, "window_aggregates.py", params=params, stateBackend={"type": backend}
     )
     with driving.Driver(tmp_path, document) as driver:
         kill_in_epoch(driver, phase, 8)  # windows have begun to end
         driver.finish()
-    found = totals.read(tmp_path / "out")
-    check_same(found, spark_windows(tmp_path / "in", keys, size, slide), keys)
+    found, wanted = totals.read(tmp_path / "out"), spark_windows(tmp_path / "in", keys, size, slide)
+    if phases == "two":
+        assert not {"first name", "names"} & found[0].keys()
+        wanted = [{name: row[name] for name in found[0]} for row in wanted]
+    check_same(found, wanted, keys)
 
 
 def kill_in_epoch(driver: driving.Driver, phase: ProcessPhase, epoch: int) -> None:

@@ -11,10 +11,19 @@ SOURCE = PREFIX + "source"
 """int: which of several source DataFrames the row came from, for the watermark."""
 INPUT = PREFIX + "input"
 """int: which of its operator's two inputs the row is of, 0 or 1; only where there are two."""
+ROWS = PREFIX + "rows"
+"""long: how many rows a combined row stands for; only where Spark has combined them before they went to the slots."""
+SLICE = PREFIX + "slice"
+"""long: a number of the row's slice of event time; within Spark only."""
 ORDER = PREFIX + "order"
 """long: the place of a row among those of both inputs; within slots only."""
 KEY_PREFIX = PREFIX + "key_"
 """Canonical key columns (``-0.0`` as ``0.0``, one NaN), numbered; only where they differ from the user's column."""
+
+
+def part_of(output: int, part: int) -> str:
+    """A part of the accumulator of an aggregate, both by number; only in combined rows."""
+    return f"{PREFIX}part_{output}_{part}"
 
 
 def of_input(number: int, name: str) -> str:

@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sparkstate import columns
+from sparkstate.aggregates import aggregate
 from sparkstate.aggregates.aggregate import Aggregate, Codes, Rows, numbers
 from sparkstate.aggregates.slices import Flags, Times
 from sparkstate.aggregates.sums import Count
@@ -40,6 +42,8 @@ class Output:
     """Of the column."""
     definition: str = ""
     """The aggregate as SQL has it, for people and for comparison with what state was built on."""
+    combined: tuple[str, ...] = ()
+    """The columns of its parts in combined rows."""
 
 
 class StoredAccumulators:
@@ -131,11 +135,29 @@ class StoredAccumulators:
                 state.update_new(keys, array, is_new, spaces)
         return was_there
 
+    def fold_combined(self, keys: BatchKeys, spaces: Times, batch: pa.RecordBatch, codes: Codes) -> Flags:
+        """The same for rows that Spark has combined: they have the parts of accumulators."""
+        stored = self._rows.get(keys, namespaces=spaces)
+        counts, was_there = numbers(stored, np.int64)
+        np.add.at(counts, codes, numbers(batch.column(columns.ROWS), np.int64)[0])
+        is_new = ~was_there
+        self._rows.update_new(keys, counts, is_new, spaces)
+        codes = np.concatenate([np.arange(len(keys)), codes])
+        for output, states in zip(self._outputs, self._states[1:], strict=True):
+            if not states:
+                continue
+            before = self._parts(states, keys, spaces, stored)
+            added = [batch.column(name) for name in output.combined]
+            both = [aggregate.joined(one, other) for one, other in zip(before, added, strict=True)]
+            merged = output.aggregate.merge(both, codes, len(keys))
+            for state, array in zip(states, merged, strict=True):
+                state.update_new(keys, array, is_new, spaces)
+        return was_there
+
     def merge(self, entries: Entries, codes: Codes, count: int) -> Entries:
         """One entry for each group of entries; those of a group come in the order of time."""
         return [
-            aggregate.merge(parts, codes, count)
-            for aggregate, parts in zip(self._aggregates, entries, strict=True)
+            each.merge(parts, codes, count) for each, parts in zip(self._aggregates, entries, strict=True)
         ]
 
     def results(self, entries: Entries) -> list[pa.Array]:

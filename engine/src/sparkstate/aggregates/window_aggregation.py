@@ -105,7 +105,7 @@ class WindowAggregation(KeyedBatchFunction):
         kept = self._slices.has_window(slices)
         is_late = kept & self._slices.are_over(self._slices.last_ends(slices), watermark)
         if is_late.any():
-            ctx.count_late_rows(int(np.count_nonzero(is_late)))
+            ctx.count_late_rows(_count(batch, is_late))
             if self._late_tag is not None:
                 yield self._late_tag, batch.filter(pa.array(is_late)).select(list(self._late_columns))
             kept &= ~is_late
@@ -115,7 +115,10 @@ class WindowAggregation(KeyedBatchFunction):
 
     def _take(self, rows: _SlicedRows, keys: BatchKeys, ctx: BatchContext) -> Iterator[pa.RecordBatch]:
         pairs = keys.select(rows.pair_keys)
-        was_there = self._windows.stored.fold(pairs, rows.pair_slices, rows.batch, rows.pairs, rows.times)
+        if columns.ROWS in rows.batch.schema.names:
+            was_there = self._windows.stored.fold_combined(pairs, rows.pair_slices, rows.batch, rows.pairs)
+        else:
+            was_there = self._windows.stored.fold(pairs, rows.pair_slices, rows.batch, rows.pairs, rows.times)
         self._register(pairs, rows.pair_slices, ~was_there, ctx)
         yield from self._again(rows, keys, ctx)
 
@@ -253,6 +256,13 @@ def _chosen_rows(
         distinct // len(starts),
         starts[distinct % len(starts)],
     )
+
+
+def _count(batch: pa.RecordBatch, chosen: Flags) -> int:
+    """How many rows of the stream these rows of a batch are."""
+    if columns.ROWS not in batch.schema.names:
+        return int(np.count_nonzero(chosen))
+    return int(batch.column(columns.ROWS).to_numpy()[chosen].sum())
 
 
 def _distinct(slices: Times) -> tuple[Times, Any]:

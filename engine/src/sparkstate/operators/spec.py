@@ -8,7 +8,7 @@ from typing import Literal
 
 import pyarrow as pa
 
-from sparkstate import errors
+from sparkstate import columns, errors
 from sparkstate.batches.functions import KeyedBatchFunction
 from sparkstate.checkpoint.operator_parts import StoredState
 from sparkstate.checkpointed import CheckpointedFunction
@@ -33,6 +33,9 @@ class KeyedSpec:
     """The columns of the row that the user's function sees."""
     key_columns: tuple[str, ...]
     """The columns of the incoming batch that hold the canonical key; they may be hidden ones."""
+    combined_columns: tuple[str, ...] = ()
+    """In place of ``row_columns`` where Spark has combined several rows into one, so that batches have
+    ``columns.ROWS``."""
     key_type: TypeInformation
     """A scalar type for one key column, ``Types.TUPLE`` for more."""
     function: KeyedFunction
@@ -63,6 +66,10 @@ class KeyedSpec:
                 "from columns, which have no enums, and Spark finds their key groups; key by the name, with "
                 "Types.STRING()"
             )
+
+    def columns_of(self, batch: pa.RecordBatch) -> tuple[str, ...]:
+        """The columns that the user's function sees of a batch."""
+        return self.combined_columns if columns.ROWS in batch.schema.names else self.row_columns
 
     @property
     def rows_at_once(self) -> int:

@@ -16,6 +16,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from sparkstate import clock, errors, phases
+from sparkstate.backends import allocation
 from sparkstate.local_state import inheritance
 from sparkstate.slots import protocol, reading
 from sparkstate.slots.commit_gate import CommitGate
@@ -33,6 +34,7 @@ class SlotRuntime:
 
     def __init__(self, plan: SlotPlan, directory: Path, clock_: clock.Clock, phases_: phases.Phases) -> None:
         self.plan = plan
+        allocation.limit_arenas(plan.backend.fixed_memory_bytes or plan.backend.managed_memory_bytes or 0)
         self._phases = phases_
         self._state = SlotState(plan, directory, clock_)
         self._epochs = Epochs(self._state, phases_, clock_)

@@ -230,7 +230,9 @@ class EpochRunner:
         rows_out: dict[tuple[str, str | None], int] = {}
         results = []
         for uid, each in self._feedings.items():
-            result = OperatorResult.of(uid, self._finish(uid, fed, self._slots_fed(each, fed, rows_out)))
+            brought = self._brought(each, fed, rows_out)
+            result = OperatorResult.of(uid, self._finish(uid, fed, brought.slots))
+            each.note(result.rows_in, brought)
             rows_out |= {(uid, tag): rows for tag, rows in result.rows_out.items()}
             results.append(result)
         waited = self._commit(fed.epoch)
@@ -243,10 +245,10 @@ class EpochRunner:
         request = protocol.Release(incarnation=self._group.incarnation, epoch=epoch)
         self._group.each(lambda _: request, protocol.Ok)
 
-    def _slots_fed(
+    def _brought(
         self, each: feeding.Feeding, fed: FedEpoch, rows_out: Mapping[tuple[str, str | None], int]
-    ) -> Mapping[int, feeding.FedSlot]:
-        """The rows of an operator in each slot, once those of the operators before it are brought as well."""
+    ) -> feeding.FedRows:
+        """The rows of an operator in the slots, once those of the operators before it are brought as well."""
         before = fed.rows.get(each.operator.uid)
         outputs = {
             number: self._frames.take(fed.epoch, *upstream, with_timestamps=upstream[1] is None)
@@ -254,9 +256,9 @@ class EpochRunner:
             if rows_out.get(upstream)
         }
         if not outputs:
-            return {} if before is None else before.slots
+            return before or feeding.FedRows({}, {})
         self._enter(phases.ProcessPhase.FEED, fed.epoch)
-        return each.run_outputs(outputs, fed.times, before, fed.batch).slots
+        return each.run_outputs(outputs, fed.times, before, fed.batch)
 
     def _timers_due(self, before: int, watermark: int, now: int) -> bool:
         """Event-time timers fire at an advance of the watermark alone; one for the past may be waiting for that."""

@@ -23,7 +23,7 @@ from sparkstate import columns, errors
 from sparkstate.keygroups import KeySpace
 from sparkstate.slots import client
 from sparkstate.slots.group import SlotGroup
-from sparkstate.spark import feed, graph, plans, shipping
+from sparkstate.spark import combining, feed, graph, plans, shipping
 
 _TRIES: Final = 4
 """How often the rows of an epoch are brought: as often as Spark runs a task by default."""
@@ -48,6 +48,8 @@ class FedRows:
     """Largest event time by number of the source and its part."""
     attempt: int = 1
     """The attempt that brought them; without a meaning where each task has its own."""
+    is_combined: bool = False
+    """Whether a row may stand for several, which Spark has combined."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,7 @@ class Feeding:
         self._key_space = key_space
         self._tasks = max(len(group), session.sparkContext.defaultParallelism)
         self._parts = _parts(declared, operator)
+        self._choice = combining.Choice()
         if self._has_copies and self.is_mixed:
             raise errors.SpecInvalid(
                 f"operator {operator.uid!r} connects an input of the job with another operator's output, and "
@@ -111,6 +114,18 @@ class Feeding:
         """The columns that a slot needs of each row in an epoch's frame."""
         return self._in_tasks(self._shipping.of_epoch(frame))
 
+    def note(self, rows: int, fed: FedRows) -> None:
+        """The slots counted so many rows of an epoch that brought them ``fed``."""
+        shipped = sum(slot.rows for slot in fed.slots.values())
+        self._choice = self._choice.after(rows, shipped, fed.is_combined)
+
+    def _combined(self, rows: DataFrame) -> tuple[DataFrame, bool]:
+        """The rows to ship, and whether Spark combines them."""
+        made = self.operator.combining
+        if made is None or not (made.is_forced or self._choice.combines):
+            return rows, False
+        return self._shipping.combined(rows.coalesce(self._tasks)), True
+
     def _in_tasks(self, rows: DataFrame) -> DataFrame:
         """In as many partitions as tasks run at once."""
         if self._has_copies:
@@ -125,7 +140,12 @@ class Feeding:
     def run(self, frame: DataFrame, times: EpochTimes) -> FedRows:
         """Bring all rows of an epoch; they wait in the slots for the commit of the one that it follows. Raises the
         slots' error, or Spark's about a task that failed for good."""
-        return self._bring(self.shipped(frame), times, range(1, _TRIES + 1))
+        return self._run(self._shipping.of_epoch(frame), times)
+
+    def _run(self, rows: DataFrame, times: EpochTimes) -> FedRows:
+        chosen, is_combined = self._combined(rows)
+        fed = self._bring(self._in_tasks(chosen), times, range(1, _TRIES + 1))
+        return dataclasses.replace(fed, is_combined=is_combined)
 
     def run_outputs(
         self,
@@ -138,7 +158,7 @@ class Feeding:
         epoch's ``frame``: these go to the same attempt. If that breaks, all rows are brought to another one."""
         rows = self._shipping.of_outputs(outputs)
         if before is None or frame is None:
-            return self._bring(self._in_tasks(rows), times, range(1, _TRIES + 1))
+            return self._run(rows, times)
         first = before.attempt
         try:
             more = self._fed(self._in_tasks(rows), times, first, first_part=self._tasks)
@@ -238,8 +258,10 @@ def _both(one: FedRows, other: FedRows) -> FedRows:
 
 def rows_of_job(inputs: Sequence[graph.Input], fed: FedRows, rows_in: int, slots: int) -> int:
     """How many rows of the job's inputs an operator was brought: a row that every slot got is one. ``rows_in`` is what
-    its slots counted, rows of other operators' outputs as well."""
+    its slots counted, rows of other operators' outputs as well; of combined rows they count what these stand for."""
     brought = sum(slot.rows for slot in fed.slots.values())
+    if fed.is_combined:
+        return rows_in
     if not any(each.is_broadcast and each.upstream is None for each in inputs):
         return brought
     return rows_in if all(each.upstream is None for each in inputs) else brought // slots

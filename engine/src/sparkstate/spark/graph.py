@@ -11,6 +11,7 @@ from sparkstate import errors
 from sparkstate.functions import KeyedFunction, OutputTag
 from sparkstate.sinks.file_sink import FileSink
 from sparkstate.spark.code_layer import CodeLayer
+from sparkstate.spark.combining import Combining
 from sparkstate.state.descriptors import MapStateDescriptor
 from sparkstate.state_backend import StateBackend
 from sparkstate_spec.given import Leaves
@@ -91,6 +92,8 @@ class Operator:
     """The columns of the rows that the function needs; None: all."""
     computed: tuple[tuple[str, str], ...] = ()
     """Hidden columns that Spark computes for the function: name and SQL text."""
+    combining: Combining | None = None
+    """What Spark may add up before rows go to the slots."""
     side_outputs: dict[str, OutputTag] = field(default_factory=dict)
 
     @property

@@ -35,6 +35,7 @@ def _spec(declared: graph.Graph, operator: graph.Operator) -> KeyedSpec:
             *(struct.names if operator.shipped is None else operator.shipped),
             *(name for name, _ in operator.computed),
         ),
+        combined_columns=() if operator.combining is None else operator.combining.columns,
         key_columns=shipping.key_columns(operator, struct),
         key_type=_key_type(key_types),
         event_time_column=columns.TIMESTAMP if has_time else None,

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from sparkstate import columns
-from sparkstate.spark import graph, plans
+from sparkstate.spark import combining, graph, plans
 
 
 def of_source(declared: graph.Graph, source: graph.Source) -> list[Column]:
@@ -73,7 +73,11 @@ class Shipping:
         self._declared = declared
         self._is_broadcast = any(each.is_broadcast for each in operator.inputs)
         self._inputs = operator.inputs
-        structs = [plans.stream_type(declared, each.upstream, each.source) for each in self._inputs]
+        self._operator, self._max_parallelism = operator, max_parallelism
+        self._parts = _parts(declared, operator)
+        self._structs = structs = [
+            plans.stream_type(declared, each.upstream, each.source) for each in self._inputs
+        ]
         one_input = len(self._inputs) == 1
         self._one = _of_one(declared, operator, structs[0], max_parallelism) if one_input else ()
         keys = [structs[0][name].dataType for name in operator.keys]
@@ -81,6 +85,17 @@ class Shipping:
             _Side(number, each, struct, len(declared.sources) > 1, max_parallelism, keys, groups_of_slots)
             for number, (each, struct) in enumerate(zip(self._inputs, structs, strict=True))
         ]
+
+    def combined(self, rows: DataFrame) -> DataFrame:
+        """One row for the rows of each key and slice, of what the methods below gave."""
+        operator = self._operator
+        assert operator.combining is not None
+        names = key_columns(operator, self._structs[0])
+        kinds = [self._structs[0][name].dataType for name in operator.keys]
+        keys = [plans.canonical_key(name, kind) for name, kind in zip(names, kinds, strict=True)]
+        others = [name for name in rows.columns if name in (columns.SOURCE, *self._parts)]
+        key_group = plans.key_group(keys, self._max_parallelism)
+        return combining.combined(rows, operator.combining, names, others, key_group)
 
     def of_epoch(self, batch: DataFrame) -> DataFrame:
         """The operator's rows in the frame of an epoch."""
@@ -155,7 +170,7 @@ def _of_one(
 ) -> Sequence[Column]:
     """The columns shipped for an operator with one input."""
     keys = [plans.canonical_key(name, struct[name].dataType) for name in operator.keys]
-    parts = declared.sources_of(operator.source)[0][1].parts if operator.upstream is None else ()
+    parts = _parts(declared, operator)
     wanted = struct.names if operator.shipped is None else dict.fromkeys((*operator.shipped, *parts))
     selected = [F.col(f"`{name}`") for name in wanted]
     selected += [F.expr(sql).alias(name) for name, sql in operator.computed]
@@ -172,6 +187,11 @@ def _of_one(
     if operator.upstream is None and len(declared.sources) > 1:
         selected.append(F.col(columns.SOURCE))
     return selected
+
+
+def _parts(declared: graph.Graph, operator: graph.Operator) -> tuple[str, ...]:
+    """The columns that tell the part of a source."""
+    return declared.sources_of(operator.source)[0][1].parts if operator.upstream is None else ()
 
 
 @dataclass(frozen=True)

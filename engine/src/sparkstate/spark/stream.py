@@ -10,7 +10,7 @@ from sparkstate import durations, errors
 from sparkstate.aggregates.window_aggregation import WindowAggregation
 from sparkstate.functions import KeyedFunction, OutputTag
 from sparkstate.sinks.file_sink import FileSink
-from sparkstate.spark import checks, environment, graph, plans, window_aggregates, windowed
+from sparkstate.spark import checks, combining, environment, graph, plans, window_aggregates, windowed
 from sparkstate.spark.connected import (
     BroadcastConnectedStreams,
     BroadcastStream,
@@ -287,6 +287,7 @@ class KeyedStream(KeyedMethods["ProcessedStream"]):
         operation: WindowOperation,
         exprs: Sequence[Column | Mapping[str, str]],
         uid: str,
+        phases: combining.Phases,
     ) -> ProcessedStream:
         """``window(…).agg(…)``."""
         checks.check_uid(uid, "agg")
@@ -311,6 +312,9 @@ class KeyedStream(KeyedMethods["ProcessedStream"]):
                 late_tag=operation.late_tag,
                 shipped=shipped,
                 computed=tuple((each.name, each.sql) for each in found.computed),
+                combining=combining.combining(
+                    slices, found.outputs, phases, operation.late_tag is not None, uid
+                ),
             )
         )
         return ProcessedStream(self._graph, uid, None)

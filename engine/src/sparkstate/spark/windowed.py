@@ -14,6 +14,7 @@ from sparkstate.aggregates.slices import Slices
 from sparkstate.functions import AggregateFunction, OutputTag, ReduceFunction
 from sparkstate.serde.typeinfo import TypeInformation
 from sparkstate.spark import row_types
+from sparkstate.spark.combining import Phases
 from sparkstate.windows.evictors import Evictor
 from sparkstate.windows.functions import ProcessWindowFunction, WindowFunction
 from sparkstate.windows.operation import WindowOperation
@@ -43,7 +44,7 @@ class WindowedStream(Generic[P]):
     """Gives the columns of the stream."""
     declare: Callable[..., P]
     """Puts a function on the keyed stream."""
-    declare_aggregates: Callable[[WindowOperation, Sequence[Column | Mapping[str, str]], str], P]
+    declare_aggregates: Callable[[WindowOperation, Sequence[Column | Mapping[str, str]], str, Phases], P]
     """Puts built-in aggregates on the keyed stream."""
 
     def trigger(self, trigger: Trigger) -> WindowedStream[P]:
@@ -147,15 +148,19 @@ class WindowedStream(Generic[P]):
         )
         return self._declare(made, uid, output_schema, on_error, error_output, sort_by_event_time)
 
-    def agg(self, *exprs: Column | Mapping[str, str], uid: str) -> P:
+    def agg(self, *exprs: Column | Mapping[str, str], uid: str, phases: Phases = "auto") -> P:
         """Built-in aggregates on Arrow batches: ``agg(F.sum("v").alias("total"), F.count("*"), uid="sums")``, or
         ``agg({"v": "sum"}, uid="sums")``. Names and results are PySpark's: ``sum``, ``count``, ``min``, ``max``,
         ``avg``, ``stddev``, ``stddev_pop``, ``variance``, ``var_pop`` and ``approx_count_distinct``; and ``first`` and
         ``last``, which go by event time here.
 
         The output has the key columns, ``window_start`` and ``window_end`` (timestamps), and a column for each
-        aggregate. It needs windows of event time of a fixed length, and no trigger and no evictor."""
-        return self.declare_aggregates(self.operation, exprs, uid)
+        aggregate. It needs windows of event time of a fixed length, and no trigger and no evictor.
+
+        ``phases``: with ``"two"``, Spark adds up the rows of a key and slice in each epoch, and slots get one row for
+        them; with ``"one"``, slots get all rows; ``"auto"`` adds up where an epoch has many rows and at most half as
+        many keys and slices, and where the aggregates allow it."""
+        return self.declare_aggregates(self.operation, exprs, uid, phases)
 
     def _row_type(self, given: TypeInformation | None, argument: str) -> TypeInformation:
         return row_types.row_type(self.rows(), argument) if given is None else given

@@ -38,7 +38,7 @@ class SlotMemory:
         self.cache: Any = None
         self.write_buffers: Any = None
         if plan.bounded:
-            allocation.limit_arenas()
+            allocation.limit_arenas(plan.budget)
             # For a checkpoint all stores of the slot flush at once; by default one thread would flush them in turn.
             rocksdict.Env().set_high_priority_background_threads(_FLUSH_THREADS)
             self.cache = rocksdict.Cache(plan.cache)

@@ -86,7 +86,7 @@ class BatchCalls:
         codes, uniques = batch_keys.of_columns([batch.column(name) for name in spec.key_columns])
         each = uniques.flatten() if len(spec.key_columns) > 1 else [uniques]
         fields = dict(zip(spec.key_columns, each, strict=True))
-        rows = batch.select(list(spec.row_columns))
+        rows = batch.select(list(spec.columns_of(batch)))
         first_rows = batch_keys.first_rows(codes, len(uniques))
         kgs = batch.column(columns.KEY_GROUP).to_numpy(zero_copy_only=False)[first_rows]
         values = uniques.cast(self._key_type)

@@ -31,7 +31,9 @@ class Intake:
     def _check(self, overlay: Overlay, batch: pa.RecordBatch) -> None:
         stamp = () if self._spec.event_time_column is None else (self._spec.event_time_column,)
         arrow_rows.check_columns(
-            (columns.KEY_GROUP, *self._spec.key_columns, *stamp, *self._row_columns()), batch, self._spec.uid
+            (columns.KEY_GROUP, *self._spec.key_columns, *stamp, *self._row_columns(batch)),
+            batch,
+            self._spec.uid,
         )
         self._check_key_groups(batch.column(columns.KEY_GROUP))
         overlay.rows_in += self._counted(batch)
@@ -71,6 +73,9 @@ class Intake:
 
     def _counted(self, batch: pa.RecordBatch) -> int:
         """How many of these rows this slot has to count."""
+        if columns.ROWS in batch.schema.names:
+            combined: int = pc.sum(batch.column(columns.ROWS)).as_py() or 0
+            return combined
         return batch.num_rows  # type: ignore[no-any-return]
 
     def _counted_late(self, batch: pa.RecordBatch, is_late: pa.Array, late: int) -> int:
@@ -78,14 +83,14 @@ class Intake:
         del batch, is_late
         return late
 
-    def _row_columns(self) -> Sequence[str]:
-        """The columns in which the rows lie."""
-        return self._spec.row_columns
+    def _row_columns(self, batch: pa.RecordBatch) -> Sequence[str]:
+        """The columns in which the rows of a batch lie."""
+        return self._spec.columns_of(batch)
 
     def _put_late(self, overlay: Overlay, batch: pa.RecordBatch, is_late: pa.Array) -> pa.RecordBatch:
         """Send late rows to the late output, if there is one; the other rows."""
         if self._spec.late_tag is None:
             return batch
-        late = batch.filter(is_late).select(list(self._row_columns()))
+        late = batch.filter(is_late).select(list(self._row_columns(batch)))
         self._outputs.put_side_batch(overlay, self._spec.late_tag, late)
         return batch.filter(pc.invert(is_late))

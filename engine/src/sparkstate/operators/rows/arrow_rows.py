@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
 from sparkstate import errors
 from sparkstate.serde import containers, scalars
 from sparkstate.serde.typeinfo import TypeInformation
+
+_SHOWN_CHARACTERS: Final = 500
 
 
 def column_values(array: pa.Array) -> list[Any]:
@@ -76,7 +78,7 @@ def to_batch(rows: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch:
     if len(columns) != width:
         wrong = next(row for row in rows if len(row) != width)
         raise OutputError(
-            f"the row {wrong!r} has {len(wrong)} values; "
+            f"the row {_shown(wrong)} has {len(wrong)} values; "
             f"the output has {width} columns: {', '.join(schema.names)}"
         )
     arrays = [_array(values, field) for values, field in zip(columns, schema, strict=True)]
@@ -88,12 +90,14 @@ def _by_position(row: Any, schema: pa.Schema) -> Sequence[Any]:
         return row
     if isinstance(row, dict):
         if set(row) != set(schema.names):
-            raise OutputError(f"the row {row!r} has other names than the output: {', '.join(schema.names)}")
+            raise OutputError(
+                f"the row {_shown(row)} has other names than the output: {', '.join(schema.names)}"
+            )
         return [row[name] for name in schema.names]
     if len(schema) == 1:
         return (row,)
     raise OutputError(
-        f"{row!r} is not a row; yield a tuple of {len(schema)} values: {', '.join(schema.names)}"
+        f"{_shown(row)} is not a row; yield a tuple of {len(schema)} values: {', '.join(schema.names)}"
     )
 
 
@@ -106,10 +110,16 @@ def _array(values: Sequence[Any], field: pa.Field) -> pa.Array:
                 pa.array([value], type=field.type)
             except (pa.ArrowException, TypeError, ValueError, OverflowError):
                 raise OutputError(
-                    f"the value {value!r} (Python type {type(value).__qualname__}) does not fit column "
+                    f"the value {_shown(value)} (Python type {type(value).__qualname__}) does not fit column "
                     f"{field.name!r} of type {field.type}"
                 ) from error
         raise OutputError(f"column {field.name!r} of type {field.type}: {error}") from error
+
+
+def _shown(value: Any) -> str:
+    """A value as an error shows it. The error travels to the driver, and into the status."""
+    shown = repr(value)
+    return shown if len(shown) <= _SHOWN_CHARACTERS else shown[:_SHOWN_CHARACTERS] + "…"
 
 
 def check_columns(names: Iterable[str], batch: pa.RecordBatch, uid: str) -> None:

@@ -22,7 +22,7 @@ class TwoInputIntake(Intake):
         self._inputs = spec.columns_of_inputs
         self._late_tags = spec.late_tags
 
-    def _row_columns(self) -> Sequence[str]:
+    def _row_columns(self, batch: pa.RecordBatch) -> Sequence[str]:
         names = [columns.of_input(number, name) for number, each in enumerate(self._inputs) for name in each]
         return [columns.INPUT, *names]
 

@@ -1,4 +1,5 @@
-"""Built-in aggregates of sliding windows. ``params``: ``keys``, with commas between them; ``size``, ``slide``."""
+"""Built-in aggregates of sliding windows. ``params``: ``keys``, with commas between them; ``size``, ``slide``;
+``phases`` (``two``: Spark combines rows, so only aggregates that allow it)."""
 
 from __future__ import annotations
 
@@ -19,10 +20,13 @@ def job(spark: Any, params: dict[str, str]) -> None:
         .withWatermark("at", window_rows.DELAY)
     )
     windows = SlidingEventTimeWindows.of(params["size"], params["slide"])
+    phases = params.get("phases", "auto")
     ends = [F.first("v").alias("first"), F.last("v", ignorenulls=True).alias("last")]
+    is_combined = phases == "two"
+    made = window_rows.combinable_aggregates() if is_combined else [*window_rows.aggregates(), *ends]
     (
         sparkstate.keyed(rows, params["keys"].split(","))
         .window(windows)
-        .agg(*window_rows.aggregates(), *ends, uid="windows")
+        .agg(*made, uid="windows", phases=phases)
         .sink(sparkstate.FileSink(params["output"], format="parquet"))
     )
