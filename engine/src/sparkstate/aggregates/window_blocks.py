@@ -97,6 +97,13 @@ class WindowBlock:
         gone = columns < self._counts[places] * self._per_slide
         return places[gone], self._spaces[places[gone], columns[gone]]
 
+    def left(self) -> tuple[Places, Entries]:
+        """The slices of the last window of each key that the window after it has too: keys and accumulators."""
+        first = (self._counts * self._per_slide)[:, None]
+        columns = np.arange(self._present.shape[1])
+        rest = self._present & (columns >= first) & (columns < first + self._per_window - self._per_slide)
+        return np.nonzero(rest)[0], accumulators.taken(self._found, self._where[rest])
+
     def has_more(self) -> Flags:
         """Whether the window after the last of each key has slices that were read."""
         columns = np.arange(self._present.shape[1])

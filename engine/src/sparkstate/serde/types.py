@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from sparkstate import errors
-from sparkstate.serde import containers, enums, expiring, scalars
+from sparkstate.serde import containers, enums, expiring, packed, scalars
 from sparkstate.serde.typeinfo import TypeInformation
 
 __all__ = ["TypeInformation", "Types", "parse"]
@@ -223,6 +223,8 @@ def _parse(text: str, at: int) -> tuple[TypeInformation, int]:
         return containers.RowType(arguments, names or None), end
     if name == "TUPLE":
         return containers.TupleType(arguments), end
+    if name == "PACKED":
+        return packed.PackedType(names, arguments), end
     if name == "MAP":
         key, value = arguments
         return containers.MapType(key, value), end
