@@ -77,7 +77,7 @@ def _head(width: int) -> bytes:
 def _decode_packed(stored: Sequence[bytes], kind: np.dtype[Any]) -> Values | None:
     head = _head(kind.itemsize)
     width = len(head) + kind.itemsize
-    if any(len(each) != width for each in stored):
+    if set(map(len, stored)) - {width}:
         return None
     rows = np.frombuffer(b"".join(stored), np.uint8).reshape(-1, width)
     if (rows[:, : len(head)] != np.frombuffer(head, np.uint8)).any():
