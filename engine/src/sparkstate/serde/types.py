@@ -198,7 +198,9 @@ def parse(description: str) -> TypeInformation:
 def _parse_all(description: str) -> TypeInformation:
     try:
         found, end = _parse(description, 0)
-    except (ValueError, IndexError, TypeError, AttributeError, RecursionError) as error:
+    except (
+        ValueError, IndexError, TypeError, AttributeError, RecursionError, errors.StateError
+    ) as error:  # fmt: skip
         raise errors.CorruptData(f"{description[:200]!r} does not describe a type") from error
     if end != len(description):
         raise errors.CorruptData(
