@@ -206,12 +206,14 @@ def test_terms_add_up_to_the_sum_or_say_that_it_does_not_fit(values: list[int | 
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_sum_fits_where_the_windows_result_does(backend: Any) -> None:
+@pytest.mark.parametrize("step", [1, 4], ids=["one by one", "together"])
+def test_a_sum_fits_where_the_windows_result_does(backend: Any, step: int) -> None:
     """What is left of the window that ends at 60, -3 less 2**63 - 1, does not fit; with the next slice it does."""
     values = [HIGH, LOW, HIGH, LOW, HIGH, LOW, HIGH, LOW]
+    rows = [({"k": 1, "v": value}, number * 10 + 1) for number, value in enumerate(values)]
     with harness(Slices(60, 10), (CHECKED,), backend=backend) as opened:
-        for number, value in enumerate(values):
-            opened.process_elements([({"k": 1, "v": value}, number * 10 + 1)], number * 10 + 9)
+        for start in range(0, 8, step):
+            opened.process_elements(rows[start : start + step], (start + step) * 10 - 1)
         totals = [row.total for row in opened.output()]
     assert totals == [sum(values[max(0, number - 5) : number + 1]) for number in range(8)]
     assert totals[-2:] == [-3, -3]

@@ -35,13 +35,13 @@ class WindowResults:
         self.slices = slices
         self.stored = StoredAccumulators(ctx, outputs)
         """By key and slice."""
+        self._terms = Terms.of(outputs)
         self._kept: KeptMerges | None = None
         if slices.per_size >= _WORTH_IT:
-            terms = Terms.of(outputs)
             self._kept = (
                 Tails(ctx, slices, outputs, self.stored)
-                if terms is None
-                else RunningTotals(ctx, slices, terms, self.stored)
+                if self._terms is None
+                else RunningTotals(ctx, slices, self._terms, self.stored)
             )
 
     def whole(self, keys: BatchKeys, ends: Times) -> Ended:
@@ -74,7 +74,7 @@ class WindowResults:
         width = self.slices.per_window + (int(counts.max()) - 1) * self.slices.per_slide
         spaces = ends[:, None] - self.slices.size + np.arange(width, dtype=np.int64) * self.slices.width
         found, present = self.stored.read_table(keys, spaces)
-        block = WindowBlock(self.stored, self.slices, counts, spaces, found, present)
+        block = WindowBlock(self.stored, self.slices, counts, spaces, found, present, self._terms)
         self._kept.end_together(keys, ends, counts, block)
         return block
 
