@@ -47,7 +47,11 @@ BACKENDS: tuple[Any, ...] = ("hashmap", "rocksdb")
 
 
 def harness(
-    slices: Slices, outputs: tuple[Output, ...], kind: str = "numbers", backend: Any = "hashmap", slots: int = 1
+    slices: Slices,
+    outputs: tuple[Output, ...],
+    kind: str = "numbers",
+    backend: Any = "hashmap",
+    slots: int = 1,
 ) -> KeyedProcessHarness:
     return KeyedProcessHarness(
         WindowAggregation(slices, ("k",), outputs),
@@ -243,14 +247,15 @@ def test_a_sum_that_does_not_fit_fails_or_wraps_around(backend: Any, sign: int) 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_window_costs_its_slices_and_one_row(tmp_path: Path, backend: Any) -> None:
-    """What an epoch writes where each key has a row in each slice: the new slice and the total; the slice that no window
-    has any more goes. Of all fields together, the same as of one."""
+    """Where each key has a row in each slice, an epoch writes the new slice and the total of each key, and deletes the
+    slice that no window has any more; all fields of each are one row."""
     space = KeySpace(16, 2)
     factory = loader.create_store_factory(
         StateBackendSettings(type=backend, managed_memory_bytes=8 * MIB), tmp_path
     )
     stores = {
-        shard: factory.create(shard, space.key_groups_of_shard(shard), tmp_path / str(shard)) for shard in range(2)
+        shard: factory.create(shard, space.key_groups_of_shard(shard), tmp_path / str(shard))
+        for shard in range(2)
     }
     fields = [("k", LONG), ("window_start", pa.timestamp("us", "UTC")), ("rows", LONG), ("total", LONG)]
     spec = kinds.spec(

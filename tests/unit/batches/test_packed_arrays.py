@@ -40,7 +40,9 @@ def test_columns_come_back(kinds: list[int], count: int, data: st.DataObject) ->
     for part in (slice(None), slice(1, None), slice(2, 5)):
         found = Packing(declared).unpack(packed[part])
         assert [array.type for array in found] == [kind for _, kind, _ in fields]
-        assert [tuple(array[at].as_py() for array in found) for at in range(len(rows[part]))] == expected[part]
+        assert [tuple(array[at].as_py() for array in found) for at in range(len(rows[part]))] == expected[
+            part
+        ]
         values = packed_arrays.of_arrow(packed[part])
         present = packed[part].is_valid().to_numpy(zero_copy_only=False)
         assert packed_arrays.to_arrow(values, present).equals(packed[part])

@@ -50,7 +50,9 @@ GOOD = [
     pytest.param(Types.ENUM("A", "B"), "B", id="enum"),
     pytest.param(Types.PICKLED_BYTE_ARRAY(), {"any": {1, 2}}, id="pickled"),
     pytest.param(PACKED, bytes(range(18)), id="packed row"),
-    pytest.param(PackedType(list(map(str, range(40))), [Types.LONG()] * 40), bytes(325), id="wide packed row"),
+    pytest.param(
+        PackedType(list(map(str, range(40))), [Types.LONG()] * 40), bytes(325), id="wide packed row"
+    ),
 ]
 
 BAD = [
@@ -102,8 +104,11 @@ def test_a_type_is_rebuilt_from_its_description(declared):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "LONGS", "LIST<", "LIST<LONG", "LIST<LONG>x", "MAP<LONG>", "ROW<a:LONG>"]
-    + ["PACKED<>", "PACKED<LONG>", 'PACKED<"a":STRING>', 'PACKED<"a":LONG,"a":LONG>'],
+    "text",
+    [
+        *("", "LONGS", "LIST<", "LIST<LONG", "LIST<LONG>x", "MAP<LONG>", "ROW<a:LONG>"),
+        *("PACKED<>", "PACKED<LONG>", 'PACKED<"a":STRING>', 'PACKED<"a":LONG,"a":LONG>'),
+    ],
 )
 def test_what_describes_no_type_is_corrupt_data(text):
     with pytest.raises(errors.CorruptData, match="does not describe a type"):

@@ -1,8 +1,8 @@
 """The accumulators of one operator as state, by key and namespace.
 
 All parts of fixed width are one packed row: a store reads and writes a row in much the same time, however many parts
-it has. Text, decimals and sketches are states of their own. The first aggregate of each set counts rows. An entry exists
-where it has a count.
+it has. Text, decimals and sketches are states of their own. The first aggregate of each set counts rows. An entry
+exists where it has a count.
 """
 
 from __future__ import annotations
@@ -174,9 +174,7 @@ class _Layout:
         """Columns of states as entries."""
         found: Entries = [[None] * count for count in self._parts]
         columns = [*self._packing.unpack(packed), *others]
-        for (number, place), array in zip(
-            [*self._fixed_places, *self._other_places], columns, strict=True
-        ):
+        for (number, place), array in zip([*self._fixed_places, *self._other_places], columns, strict=True):
             found[number][place] = array
         return found
 

@@ -1,4 +1,4 @@
-"""What is kept of a key's windows for the next one, so that it need not be merged from all of its slices."""
+"""State that a key's windows leave for the next one, so that it need not be merged from all of its slices."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sparkstate.batches.keys import BatchKeys
 Places: TypeAlias = npt.NDArray[np.int64]
 
 HERE: Final = -(2**62)
-"""The namespace of what a key has once. No slice begins there."""
+"""The namespace of values that a key has once. No slice begins there."""
 
 
 def here(keys: BatchKeys) -> Times:

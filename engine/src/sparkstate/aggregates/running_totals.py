@@ -1,8 +1,8 @@
 """Windows from a running total, for aggregates whose accumulators can be subtracted exactly (``terms``).
 
-Theory. When a window ends, the slices that the next one does not have are subtracted from it. What is left is state, one
-packed row for each key, and the next window is that and its new slices. So a window reads and writes one row, and reads
-the slices that come and go; no merges of slices are stored.
+Theory. When a window ends, the slices that the next one does not have are subtracted from it. The rest is state, one
+packed row for each key, and the next window is the sum of that and its new slices. So a window reads and writes one
+row, and reads the slices that come and go; no merges of slices are stored.
 
 The total names the end of the window that it is for. Where there is none, or one for another window, the window is
 added up from all of its slices: so it is with the first window of a key. A late row changes its slice, and by as much
@@ -113,7 +113,7 @@ class RunningTotals(KeptMerges):
         return columns[1:], columns[0], has_total
 
     def _write(self, keys: BatchKeys, ends: Times, left: Matrix, has_total: Flags) -> Flags:
-        """Keep what is left for the windows with these ends. Answers which of them have rows so far."""
+        """Keep these totals for the windows with these ends. Answers which of them have rows so far."""
         has_rows: Flags = left[0] > 0
         if has_rows.all():
             self._set(keys, ends, left)

@@ -93,8 +93,8 @@ class Sum(Aggregate):
     def of_terms(self, terms: list[npt.NDArray[np.int64]]) -> Accumulators:
         high, low, slices = terms
         top = high + (low >> 32)
-        wrong = np.flatnonzero((top < -(2**31)) | (top >= 2**31)) if self.is_checked else ()
-        if len(wrong):
+        wrong = np.flatnonzero((top < -(2**31)) | (top >= 2**31))
+        if self.is_checked and len(wrong):
             raise _does_not_fit(float(high[wrong[0]]) * 2.0**32 + float(low[wrong[0]]))
         return [aggregate.to_array((high << 32) + low, slices > 0)]
 

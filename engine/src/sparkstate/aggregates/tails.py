@@ -81,7 +81,10 @@ class Tails(KeptMerges):
         if not has_turn.any():
             return
         chosen = np.flatnonzero(has_turn)
-        keys, steps = keys.select(chosen), np.arange(self._slices.per_size, dtype=np.int64) * self._slices.slide
+        keys, steps = (
+            keys.select(chosen),
+            np.arange(self._slices.per_size, dtype=np.int64) * self._slices.slide,
+        )
         starts = following[chosen, None] - self._slices.size + steps
         self._tails.clear(keys.select(np.repeat(np.arange(len(keys)), len(steps))), starts.reshape(-1))
         self._end_merging(keys)
@@ -93,7 +96,9 @@ class Tails(KeptMerges):
         new, present = self._stored.read_table(keys, spaces)
         new_codes = np.repeat(places, spaces.shape[1])[present.reshape(-1)]
         front = self._tails.read(keys, here(keys))
-        front = self._stored.merge(accumulators.joined(front, new), np.concatenate([places, new_codes]), count)
+        front = self._stored.merge(
+            accumulators.joined(front, new), np.concatenate([places, new_codes]), count
+        )
         starts = ends - self._slices.size
         merged = self._stored.merge(accumulators.joined(tails, front), np.tile(places, 2), count)
         used = np.flatnonzero(accumulators.has_rows(tails))

@@ -2,8 +2,8 @@
 
 An aggregate whose accumulators merge by addition has an inverse: what was added can be taken away. That holds for
 counts and for sums of whole numbers. It does not hold for floating-point numbers, whose sums depend on their order.
-The *terms* of an accumulator are as many whole numbers as it takes that no sum over the slices of a window is too large
-for 64 bits, so a result is checked as exactly as if its slices had been added up.
+The *terms* of an accumulator are whole numbers, so many that no sum over the slices of a window is too large for 64
+bits. So a result is checked as exactly as if its slices had been added up.
 """
 
 from __future__ import annotations

@@ -49,7 +49,10 @@ class WindowResults:
         spaces = self.slices.of_windows(ends)
         found, present = self.stored.read_table(keys, spaces)
         codes = np.repeat(np.arange(len(ends)), spaces.shape[1])[present.reshape(-1)]
-        leaving, has_more = present[:, : self.slices.per_slide], present[:, self.slices.per_slide :].any(axis=1)
+        leaving, has_more = (
+            present[:, : self.slices.per_slide],
+            present[:, self.slices.per_slide :].any(axis=1),
+        )
         places, columns = np.nonzero(leaving)
         passed = places, spaces[places, columns]
         return Ended(self.stored.merge(found, codes, len(ends)), np.asarray(has_more), passed)
@@ -79,6 +82,6 @@ class WindowResults:
         return block
 
     def late(self, changes: SliceChanges, following: int) -> None:
-        """Slices changed that may be part of what is kept; ``following`` is the least end of windows to come."""
+        """Slices changed that windows have had before; ``following`` is the least end of windows to come."""
         if self._kept is not None:
             self._kept.late(changes, following)

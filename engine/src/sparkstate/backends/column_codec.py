@@ -70,7 +70,7 @@ def decode(stored: Sequence[bytes], dtype: Any) -> Values | None:
 
 
 def _head(width: int) -> bytes:
-    """What comes before the bytes of a packed row."""
+    """The stored bytes before those of a packed row."""
     return SCHEMA_PREFIX + pack_bytes(bytes(width))[:-width]
 
 

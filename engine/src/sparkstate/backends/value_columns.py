@@ -1,9 +1,9 @@
 """Values of many keys as columns: which tables can have them, and how they travel between overlays and stores.
 
 A table is *columnar* when its keys are whole numbers in one column and its values are numbers, truth values or packed
-rows of them: then keys and values fit in NumPy arrays. The default namespace has columns, and all namespaces that are whole numbers have
-columns together, by key and namespace. A null key has no place in an array, so it travels as a single value, like the
-cells of other namespaces.
+rows of them: then keys and values fit in NumPy arrays. The default namespace has columns, and all namespaces that are
+whole numbers have columns together, by key and namespace. A null key has no place in an array, so it travels as a
+single value, like the cells of other namespaces.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def dtype_of(declared: TypeInformation | None) -> Any:
 
 
 def filler(dtype: Any) -> Any:
-    """What stands in a column where there is no value."""
+    """The number, or the bytes, that a column has where there is no value."""
     return np.zeros(1, dtype).tolist()[0]
 
 

@@ -203,9 +203,7 @@ class ColumnValueState(_ColumnState, state.BatchValueState):
             pairs.set(numbers, spaces, *self._column(array), is_new)
             return
         values = self._values(array)
-        self._handle.set_entries_in(
-            numbers.tolist(), spaces.tolist(), values, are_stored=self._are_stored
-        )
+        self._handle.set_entries_in(numbers.tolist(), spaces.tolist(), values, are_stored=self._are_stored)
 
     def clear(self, keys: BatchKeys, mask: Any = None, namespaces: Any = None) -> None:
         columns = self._handle.columns
