@@ -20,7 +20,7 @@ from sparkstate.aggregates.slices import Flags, Times
 from sparkstate.aggregates.sums import Count
 from sparkstate.batches.functions import BatchRuntimeContext
 from sparkstate.batches.keys import BatchKeys
-from sparkstate.batches.packed_arrays import Packing
+from sparkstate.batches.packed_columns import Packing
 from sparkstate.serde.packed import WIDTHS, PackedType
 from sparkstate.serde.types import Types
 from sparkstate.state.descriptors import ValueStateDescriptor

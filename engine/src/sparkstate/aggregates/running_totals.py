@@ -25,7 +25,7 @@ from sparkstate.aggregates.terms import Matrix, Terms, summed
 from sparkstate.aggregates.window_blocks import WindowBlock
 from sparkstate.batches.functions import BatchRuntimeContext
 from sparkstate.batches.keys import BatchKeys
-from sparkstate.batches.packed_arrays import Packing
+from sparkstate.batches.packed_columns import Packing
 from sparkstate.serde.packed import PackedType
 from sparkstate.serde.types import Types
 from sparkstate.state.descriptors import ValueStateDescriptor

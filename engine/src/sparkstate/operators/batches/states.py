@@ -19,7 +19,7 @@ from sparkstate import errors
 from sparkstate.backends.long_index import Longs
 from sparkstate.backends.value_columns import Flags, Values
 from sparkstate.batches import keys as batch_keys
-from sparkstate.batches import packed_arrays, state
+from sparkstate.batches import packed_columns, state
 from sparkstate.batches.keys import BatchKeys
 from sparkstate.operators.batches import arrow_types
 from sparkstate.operators.batches.binding import Binding, chosen
@@ -155,7 +155,7 @@ class ColumnValueState(_ColumnState, state.BatchValueState):
 
     def _to_array(self, found: Values, present: Flags) -> pa.Array:
         if found.dtype.kind == "V":
-            return packed_arrays.to_arrow(found, present)
+            return packed_columns.to_arrow(found, present)
         return pa.array(found, self._arrow_type, mask=None if present.all() else ~present)
 
     def _spaces(self, keys: BatchKeys, namespaces: Any) -> Longs | None:
@@ -222,7 +222,7 @@ class ColumnValueState(_ColumnState, state.BatchValueState):
             cast = arrow_types.cast(array, self._type)
         present = cast.is_valid().to_numpy(zero_copy_only=False)
         if isinstance(self._type, packed.PackedType):
-            return packed_arrays.of_arrow(cast), present
+            return packed_columns.of_arrow(cast), present
         return cast.fill_null(pa.scalar(0).cast(cast.type)).to_numpy(zero_copy_only=False), present
 
 

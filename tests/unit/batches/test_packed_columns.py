@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkstate.batches import packed_arrays
-from sparkstate.batches.packed_arrays import Packing
+from sparkstate.batches import packed_columns
+from sparkstate.batches.packed_columns import Packing
 from sparkstate.serde.packed import PackedType
 from sparkstate.serde.types import Types
 
@@ -43,9 +43,9 @@ def test_columns_come_back(kinds: list[int], count: int, data: st.DataObject) ->
         assert [tuple(array[at].as_py() for array in found) for at in range(len(rows[part]))] == expected[
             part
         ]
-        values = packed_arrays.of_arrow(packed[part])
+        values = packed_columns.of_arrow(packed[part])
         present = packed[part].is_valid().to_numpy(zero_copy_only=False)
-        assert packed_arrays.to_arrow(values, present).equals(packed[part])
+        assert packed_columns.to_arrow(values, present).equals(packed[part])
 
 
 def test_the_bytes_are_those_of_the_page_of_formats() -> None:
