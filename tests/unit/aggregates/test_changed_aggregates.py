@@ -149,12 +149,16 @@ def test_the_order_of_aggregates_may_change() -> None:
         assert {row.total for row in now.output()} == {4}
 
 
-def test_state_of_an_older_version_has_no_premises_and_is_not_compared() -> None:
+def test_state_of_an_older_version_has_no_premises_and_is_compared_by_its_types_alone() -> None:
     with (
         harness("numbers", "hashmap", 1) as before,
-        harness("numbers", "hashmap", 1, outputs=OUTPUTS[:2]) as now,
+        harness("numbers", "hashmap", 1) as same,
+        harness("numbers", "hashmap", 1, outputs=OUTPUTS[:2]) as other,
     ):
         before.process_element({"k": 1, "v": 4, "s": "a"}, 3)
-        now.restore(replace(before.snapshot(), premises={}))
-        now.process_watermark(10_000)
-        assert {row.total for row in now.output()} == {4}
+        taken = replace(before.snapshot(), premises={})
+        same.restore(taken)
+        same.process_watermark(10_000)
+        assert {row.total for row in same.output()} == {4}
+        with pytest.raises(errors.StateMigrationError, match=r"state 'rows' .* was PACKED<.* is now PACKED<"):
+            other.restore(taken)

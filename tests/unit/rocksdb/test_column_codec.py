@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from sparkstate.backends import column_codec, value_columns
 from sparkstate.serde import scalars
+from sparkstate.serde.packed import PackedType
 from sparkstate.serde.types import Types
 
 POWERS = [2**bits + more for bits in (0, 5, 7, 8, 15, 16, 31, 32, 62) for more in (-1, 0, 1)]
@@ -27,6 +28,11 @@ TYPES = {
     "DOUBLE": (Types.DOUBLE(), st.floats()),
     "FLOAT": (Types.FLOAT(), st.floats()),
     "BOOLEAN": (Types.BOOLEAN(), st.booleans()),
+    "PACKED": (PackedType(["a"], [Types.LONG()]), st.binary(min_size=9, max_size=9)),
+    "WIDE": (
+        PackedType(list(map(str, range(40))), [Types.LONG()] * 40),
+        st.integers(0, 255).map(lambda each: bytes([each, 0] * 162 + [0])),
+    ),
 }
 
 
@@ -71,6 +77,9 @@ def test_bytes_that_are_read_are_those_that_the_type_reads(name, stored):
         ([b"\0\xa1a"], np.int64),
         ([b"\0\xcf" + b"\xff" * 8], np.int64),
         ([b"\0\xcd\xff\xff"], np.int8),
+        ([b"\0\xc4\2abc"], "V2"),
+        ([b"\0\xc4\3ab"], "V2"),
+        ([b"\1\xc4\2ab"], "V2"),
     ],
 )
 def test_other_bytes_are_not_read(stored, dtype):

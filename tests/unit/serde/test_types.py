@@ -13,12 +13,15 @@ import pytest
 
 from sparkstate import errors
 from sparkstate.serde import scalars
+from sparkstate.serde.packed import PackedType
 from sparkstate.serde.row import Row, row_class
 from sparkstate.serde.types import TypeInformation, Types, parse
 
 UTC = datetime.UTC
 NESTED = Types.MAP(Types.TUPLE([Types.STRING(), Types.LONG()]), Types.LIST(Types.DOUBLE()))
 NAMED = Types.ROW_NAMED(["a", 'odd "name"'], [Types.LONG(), Types.BASIC_ARRAY(Types.STRING())])
+
+PACKED = PackedType(["rows", 'odd "name"', "is it"], [Types.LONG(), Types.DOUBLE(), Types.BOOLEAN()])
 
 GOOD = [
     pytest.param(Types.BOOLEAN(), True, id="boolean"),
@@ -47,6 +50,10 @@ GOOD = [
     pytest.param(NAMED, Row.of(a=1, **{'odd "name"': ["x", None]}), id="named row"),
     pytest.param(Types.ENUM("A", "B"), "B", id="enum"),
     pytest.param(Types.PICKLED_BYTE_ARRAY(), {"any": {1, 2}}, id="pickled"),
+    pytest.param(PACKED, bytes(range(18)), id="packed row"),
+    pytest.param(
+        PackedType(list(map(str, range(40))), [Types.LONG()] * 40), bytes(325), id="wide packed row"
+    ),
 ]
 
 BAD = [
@@ -71,6 +78,7 @@ BAD = [
     pytest.param(NAMED, {"a": 1}, id="a row that lacks a field"),
     pytest.param(Types.ENUM("A", "B"), "C", id="a name that is no constant"),
     pytest.param(Types.PICKLED_BYTE_ARRAY(), (x for x in "a"), id="what cannot be pickled"),
+    pytest.param(PACKED, bytes(17), id="a packed row too short"),
 ]
 
 
@@ -97,7 +105,11 @@ def test_a_type_is_rebuilt_from_its_description(declared):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "LONGS", "LIST<", "LIST<LONG", "LIST<LONG>x", "MAP<LONG>", "ROW<a:LONG>"]
+    "text",
+    [
+        *("", "LONGS", "LIST<", "LIST<LONG", "LIST<LONG>x", "MAP<LONG>", "ROW<a:LONG>"),
+        *("PACKED<>", "PACKED<LONG>", 'PACKED<"a":STRING>', 'PACKED<"a":LONG,"a":LONG>'),
+    ],
 )
 def test_what_describes_no_type_is_corrupt_data(text):
     with pytest.raises(errors.CorruptData, match="does not describe a type"):
@@ -106,6 +118,7 @@ def test_what_describes_no_type_is_corrupt_data(text):
 
 def test_descriptions_are_stable_because_they_are_stored():
     assert NESTED.describe() == "MAP<TUPLE<STRING,LONG>,LIST<DOUBLE>>"
+    assert PACKED.describe() == 'PACKED<"rows":LONG,"odd \\"name\\"":DOUBLE,"is it":BOOLEAN>'
     assert NAMED.describe() == 'ROW<"a":LONG,"odd \\"name\\"":BASIC_ARRAY<STRING>>'
 
 
@@ -135,6 +148,8 @@ def test_bytes_of_an_unknown_schema_are_of_an_unknown_format_and_those_of_anothe
         Types.LONG().decode(b"\x07\x01")
     with pytest.raises(errors.CorruptData, match="not of type LONG"):
         Types.LONG().decode(Types.STRING().encode("x"))
+    with pytest.raises(errors.CorruptData, match="it has 17 bytes and not 18"):
+        PACKED.decode(Types.PRIMITIVE_ARRAY(Types.BYTE()).encode(bytes(17)))
 
 
 class Bomb:

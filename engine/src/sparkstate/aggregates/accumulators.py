@@ -1,6 +1,8 @@
-"""The accumulators of one operator as state: a value per part of each aggregate, by key and namespace.
+"""The accumulators of one operator as state, by key and namespace.
 
-The first aggregate of each set counts rows. An entry exists where it has a count.
+All parts of fixed width are one packed row: a store reads and writes a row in much the same time, however many parts
+it has. Text, decimals and sketches are states of their own. The first aggregate of each set counts rows. An entry
+exists where it has a count.
 """
 
 from __future__ import annotations
@@ -14,20 +16,20 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sparkstate import columns
-from sparkstate.aggregates import aggregate
 from sparkstate.aggregates.aggregate import Aggregate, Codes, Rows, numbers
 from sparkstate.aggregates.slices import Flags, Times
 from sparkstate.aggregates.sums import Count
 from sparkstate.batches.functions import BatchRuntimeContext
 from sparkstate.batches.keys import BatchKeys
-from sparkstate.batches.state import BatchValueState
+from sparkstate.batches.packed_columns import Packing
+from sparkstate.serde.packed import WIDTHS, PackedType
 from sparkstate.serde.types import Types
 from sparkstate.state.descriptors import ValueStateDescriptor
 
 Entries: TypeAlias = list[list[pa.Array]]
 """For each aggregate its parts, with one entry per key and namespace; null where there is none."""
 ROWS = "rows"
-"""The state that counts the rows of each key and slice."""
+"""The state with the packed row of each key and slice, and the field in it that counts rows."""
 
 
 @dataclass(frozen=True)
@@ -52,57 +54,58 @@ class StoredAccumulators:
     def __init__(self, ctx: BatchRuntimeContext, outputs: Sequence[Output], suffix: str = "") -> None:
         self._outputs = outputs
         self._aggregates: list[Aggregate] = [Count(), *(output.aggregate for output in outputs)]
-        self._rows = ctx.get_state(ValueStateDescriptor(ROWS + suffix, Types.LONG()), in_namespaces=True)
-        self._states = [[self._rows]]
-        for each in outputs:
-            names = [(f"{each.name}.{each.kind}.{part.name}{suffix}", part) for part in each.aggregate.parts]
-            self._states.append(
-                [
-                    ctx.get_state(ValueStateDescriptor(name, part.type), in_namespaces=True)
-                    for name, part in names
-                ]
-            )
+        self._layout = _Layout(outputs)
+        self._packed = ctx.get_state(
+            ValueStateDescriptor(ROWS + suffix, self._layout.packed), in_namespaces=True
+        )
+        self._others = [
+            ctx.get_state(ValueStateDescriptor(name + suffix, kind), in_namespaces=True)
+            for name, kind in self._layout.others
+        ]
 
     def present(self, keys: BatchKeys, spaces: Times) -> Flags:
         """Whether there are entries."""
-        found: Flags = self._rows.get(keys, namespaces=spaces).is_valid().to_numpy(zero_copy_only=False)
-        return found
+        return _is_valid(self._packed.get(keys, namespaces=spaces))
 
     def read(self, keys: BatchKeys, spaces: Times) -> Entries:
         """The entries; null where there is none."""
-        counts = self._rows.get(keys, namespaces=spaces)
-        return [[counts], *(self._parts(states, keys, spaces, counts) for states in self._states[1:])]
+        return self._entries(keys, spaces, self._packed.get(keys, namespaces=spaces))
 
-    @staticmethod
-    def _parts(
-        states: Sequence[BatchValueState], keys: BatchKeys, spaces: Times, counts: pa.Array
-    ) -> list[pa.Array]:
-        """One aggregate's parts of all entries. They are looked for only where there are rows, because most slices that
+    def _entries(self, keys: BatchKeys, spaces: Times, packed: pa.Array) -> Entries:
+        """With the parts that are not packed. They are looked for only where there are rows, because most slices that
         rows come for are new."""
-        if not counts.null_count:
-            return [state.get(keys, namespaces=spaces) for state in states]
-        chosen = np.flatnonzero(counts.is_valid().to_numpy(zero_copy_only=False))
-        some, where = keys.select(chosen), np.full(len(counts), -1)
-        where[chosen] = np.arange(len(chosen))
-        places = pa.array(where, mask=where < 0)
-        return [state.get(some, namespaces=spaces[chosen]).take(places) for state in states]
+        others: list[pa.Array] = []
+        if self._others and packed.null_count:
+            there = _is_valid(packed)
+            chosen, where = np.flatnonzero(there), np.full(len(there), -1)
+            where[chosen] = np.arange(len(chosen))
+            some, places = keys.select(chosen), pa.array(where, mask=~there)
+            others = [state.get(some, namespaces=spaces[chosen]).take(places) for state in self._others]
+        elif self._others:
+            others = [state.get(keys, namespaces=spaces) for state in self._others]
+        return self._layout.entries(packed, others)
 
     def read_present(self, keys: BatchKeys, spaces: Times) -> tuple[Entries, Flags]:
         """The entries that are there, and which are."""
-        counts = self._rows.get(keys, namespaces=spaces)
-        present = counts.is_valid()
-        flags: Flags = present.to_numpy(zero_copy_only=False)
-        if counts.null_count:
+        packed = self._packed.get(keys, namespaces=spaces)
+        flags = _is_valid(packed)
+        if packed.null_count:
             chosen = np.flatnonzero(flags)
-            keys, spaces, counts = keys.select(chosen), spaces[chosen], counts.filter(present)
-        others = [[state.get(keys, namespaces=spaces) for state in states] for states in self._states[1:]]
-        return [[counts], *others], flags
+            keys, spaces, packed = keys.select(chosen), spaces[chosen], packed.filter(pa.array(flags))
+        return self._entries(keys, spaces, packed), flags
+
+    def read_table(self, keys: BatchKeys, spaces: npt.NDArray[np.int64]) -> tuple[Entries, Flags]:
+        """The same where each key has a line of namespaces; the entries are in the order of the lines."""
+        pairs = keys.select(np.repeat(np.arange(len(keys)), spaces.shape[1]))
+        found, present = self.read_present(pairs, spaces.reshape(-1))
+        return found, present.reshape(spaces.shape)
 
     def write(self, keys: BatchKeys, spaces: Times, entries: Entries) -> None:
         """Set entries; those that are null are removed."""
-        for states, arrays in zip(self._states, entries, strict=True):
-            for state, array in zip(states, arrays, strict=True):
-                state.update(keys, array, namespaces=spaces)
+        packed, others = self._layout.columns(entries)
+        self._packed.update(keys, packed, namespaces=spaces)
+        for state, array in zip(self._others, others, strict=True):
+            state.update(keys, array, namespaces=spaces)
 
     def clear(self, keys: BatchKeys, spaces: Times) -> None:
         """Remove the entries that are there."""
@@ -112,47 +115,42 @@ class StoredAccumulators:
 
     def remove(self, keys: BatchKeys, spaces: Times) -> None:
         """Remove entries, all of which are there."""
-        for states in self._states:
-            for state in states:
-                state.clear(keys, namespaces=spaces)
+        for state in (self._packed, *self._others):
+            state.clear(keys, namespaces=spaces)
 
     def fold(
         self, keys: BatchKeys, spaces: Times, batch: pa.RecordBatch, codes: Codes, times: Times
-    ) -> Flags:
-        """Fold rows into the entries of their keys and namespaces, of which ``codes`` are the numbers. Answers which
-        entries were there before."""
-        stored = self._rows.get(keys, namespaces=spaces)
-        counts, was_there = numbers(stored, np.int64)
-        is_new = ~was_there
-        self._rows.update_new(keys, counts + np.bincount(codes, minlength=len(counts)), is_new, spaces)
-        for output, states in zip(self._outputs, self._states[1:], strict=True):
-            if not states:
+    ) -> tuple[Entries, Entries]:
+        """Fold rows into the entries of their keys and namespaces, of which ``codes`` are the numbers. Answers with the
+        entries before and after."""
+        before = self.read(keys, spaces)
+        counts, was_there = numbers(before[0][0], np.int64)
+        after: Entries = [[pa.array(counts + np.bincount(codes, minlength=len(counts)))]]
+        for output, parts in zip(self._outputs, before[1:], strict=True):
+            if not parts:
+                after.append([])
                 continue
             values = batch.column(output.column).cast(output.type)
-            before = self._parts(states, keys, spaces, stored)
-            folded = output.aggregate.fold(before, Rows(codes, len(keys), values, times))
-            for state, array in zip(states, folded, strict=True):
-                state.update_new(keys, array, is_new, spaces)
-        return was_there
+            after.append(output.aggregate.fold(parts, Rows(codes, len(keys), values, times)))
+        self._folded(keys, spaces, after, ~was_there)
+        return before, after
 
-    def fold_combined(self, keys: BatchKeys, spaces: Times, batch: pa.RecordBatch, codes: Codes) -> Flags:
+    def fold_combined(
+        self, keys: BatchKeys, spaces: Times, batch: pa.RecordBatch, codes: Codes
+    ) -> tuple[Entries, Entries]:
         """The same for rows that Spark has combined: they have the parts of accumulators."""
-        stored = self._rows.get(keys, namespaces=spaces)
-        counts, was_there = numbers(stored, np.int64)
-        np.add.at(counts, codes, numbers(batch.column(columns.ROWS), np.int64)[0])
-        is_new = ~was_there
-        self._rows.update_new(keys, counts, is_new, spaces)
+        before = self.read(keys, spaces)
+        added = [[batch.column(columns.ROWS)]]
+        added += [[batch.column(name) for name in output.combined] for output in self._outputs]
         codes = np.concatenate([np.arange(len(keys)), codes])
-        for output, states in zip(self._outputs, self._states[1:], strict=True):
-            if not states:
-                continue
-            before = self._parts(states, keys, spaces, stored)
-            added = [batch.column(name) for name in output.combined]
-            both = [aggregate.joined(one, other) for one, other in zip(before, added, strict=True)]
-            merged = output.aggregate.merge(both, codes, len(keys))
-            for state, array in zip(states, merged, strict=True):
-                state.update_new(keys, array, is_new, spaces)
-        return was_there
+        after = self.merge(joined(before, added), codes, len(keys))
+        self._folded(keys, spaces, after, ~has_rows(before))
+        return before, after
+
+    def _folded(self, keys: BatchKeys, spaces: Times, after: Entries, is_new: Flags) -> None:
+        packed, others = self._layout.columns(after)
+        for state, array in zip((self._packed, *self._others), (packed, *others), strict=True):
+            state.update_new(keys, array, is_new, spaces)
 
     def merge(self, entries: Entries, codes: Codes, count: int) -> Entries:
         """One entry for each group of entries; those of a group come in the order of time."""
@@ -167,6 +165,48 @@ class StoredAccumulators:
             output.aggregate.result(parts, rows)
             for output, parts in zip(self._outputs, entries[1:], strict=True)
         ]
+
+
+class _Layout:
+    """Which parts lie in the packed row, and which have states of their own. The order of aggregates does not matter,
+    because it may change while state stays."""
+
+    def __init__(self, outputs: Sequence[Output]) -> None:
+        places = {
+            f"{each.name}.{each.kind}.{part.name}": ((number, place), part.type)
+            for number, each in enumerate(outputs, 1)
+            for place, part in enumerate(each.aggregate.parts)
+        }
+        fixed = sorted(name for name, (_, kind) in places.items() if kind.describe() in WIDTHS)
+        rest = sorted(name for name in places if name not in fixed)
+        self.packed = PackedType([ROWS, *fixed], [Types.LONG(), *(places[name][1] for name in fixed)])
+        self.others = [(name, places[name][1]) for name in rest]
+        """Names and types of the other states."""
+        self._packing = Packing(self.packed)
+        self._fixed_places = [(0, 0), *(places[name][0] for name in fixed)]
+        self._other_places = [places[name][0] for name in rest]
+        self._parts = [1, *(len(each.aggregate.parts) for each in outputs)]
+
+    def entries(self, packed: pa.Array, others: Sequence[pa.Array]) -> Entries:
+        """Columns of states as entries."""
+        found: Entries = [[None] * count for count in self._parts]
+        arrays = [*self._packing.unpack(packed), *others]
+        for (number, place), array in zip([*self._fixed_places, *self._other_places], arrays, strict=True):
+            found[number][place] = array
+        return found
+
+    def columns(self, entries: Entries) -> tuple[pa.Array, list[pa.Array]]:
+        """The inverse."""
+        fixed, others = (
+            [entries[number][place] for number, place in places]
+            for places in (self._fixed_places, self._other_places)
+        )
+        return self._packing.pack(fixed), others
+
+
+def _is_valid(array: pa.Array) -> Flags:
+    found: Flags = array.is_valid().to_numpy(zero_copy_only=False)
+    return found
 
 
 def joined(*sets: Entries) -> Entries:
@@ -188,5 +228,4 @@ def taken(entries: Entries, places: Any) -> Entries:
 
 def has_rows(entries: Entries) -> Flags:
     """Which entries are there."""
-    found: Flags = entries[0][0].is_valid().to_numpy(zero_copy_only=False)
-    return found
+    return _is_valid(entries[0][0])

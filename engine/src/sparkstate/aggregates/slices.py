@@ -79,6 +79,11 @@ class Slices:
         """Slices of a window that the next one does not have."""
         return min(self.slide, self.size) // self.width
 
+    @property
+    def per_size(self) -> int:
+        """Windows that begin within a window, itself included."""
+        return -(-self.per_window // self.per_slide)
+
     def of(self, times: Times) -> Times:
         """The start of the slice of each time."""
         return (times - self.offset) // self.width * self.width + self.offset

@@ -23,6 +23,7 @@ from sparkstate.serde.types import Types
 _WIDE: Final = pa.decimal256(76, 38)
 """The Arrow type of a BIG_DEC state."""
 _SURELY_FITS: Final = 2.0**62
+_LOW: Final = 2**32 - 1
 _EXACT: Final = decimal.Context(prec=76, rounding=decimal.ROUND_HALF_UP)
 
 
@@ -41,6 +42,16 @@ class Count(Aggregate):
 
     def merge(self, parts: Accumulators, codes: Codes, count: int) -> Accumulators:
         return [] if self.of_rows else [_add(_nothing(count), codes, parts[0], is_checked=False)]
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        return tuple(part.name for part in self.parts)
+
+    def to_terms(self, parts: Accumulators) -> list[npt.NDArray[np.int64]]:
+        return [aggregate.numbers(part, np.int64)[0] for part in parts]
+
+    def of_terms(self, terms: list[npt.NDArray[np.int64]]) -> Accumulators:
+        return [pa.array(term) for term in terms]
 
     def result(self, parts: Accumulators, rows: npt.NDArray[np.int64]) -> pa.Array:
         return pa.array(rows) if self.of_rows else parts[0].fill_null(0)
@@ -68,6 +79,24 @@ class Sum(Aggregate):
         if pa.types.is_decimal(self.kind):
             return _add_decimals(before, codes, values, _scale(self.kind))
         return _add(before, codes, values, self.is_checked)
+
+    @property
+    def terms(self) -> tuple[str, ...] | None:
+        """Halves of the sum: those of 100,000 slices can be added up, where the sums themselves may not fit. And how
+        many slices have values, because a sum of none is null."""
+        return ("high", "low", "slices") if pa.types.is_integer(self.kind) else None
+
+    def to_terms(self, parts: Accumulators) -> list[npt.NDArray[np.int64]]:
+        total, present = aggregate.numbers(parts[0], np.int64)
+        return [total >> 32, total & _LOW, present.astype(np.int64)]
+
+    def of_terms(self, terms: list[npt.NDArray[np.int64]]) -> Accumulators:
+        high, low, slices = terms
+        top = high + (low >> 32)
+        wrong = np.flatnonzero((top < -(2**31)) | (top >= 2**31))
+        if self.is_checked and len(wrong):
+            raise _does_not_fit(float(high[wrong[0]]) * 2.0**32 + float(low[wrong[0]]))
+        return [aggregate.to_array((high << 32) + low, slices > 0)]
 
     def result(self, parts: Accumulators, rows: npt.NDArray[np.int64]) -> pa.Array:
         return _fitted(parts[0], self.kind, self.is_checked)
@@ -152,10 +181,14 @@ def _check_fits(total: npt.NDArray[np.int64], codes: Codes, added: npt.NDArray[n
     # A sum that wraps is wrong by 2**64 at least; one in floating point by far less than 2**62.
     wrong = np.flatnonzero(np.abs(rough - wrapped.astype(np.float64)) > _SURELY_FITS)
     if len(wrong):
-        raise OverflowError(
-            f"a sum of whole numbers is about {rough[wrong[0]]:.4g}, which does not fit in 64 bits; cast the column to "
-            "double or decimal, or set spark.sql.ansi.enabled to false for sums that wrap around"
-        )
+        raise _does_not_fit(rough[wrong[0]])
+
+
+def _does_not_fit(rough: float) -> OverflowError:
+    return OverflowError(
+        f"a sum of whole numbers is about {rough:.4g}, which does not fit in 64 bits; cast the column to double or "
+        "decimal, or set spark.sql.ansi.enabled to false for sums that wrap around"
+    )
 
 
 def _add_decimals(before: pa.Array, codes: Codes, values: pa.Array, scale: int) -> pa.Array:

@@ -23,8 +23,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sparkstate import columns, durations
-from sparkstate.aggregates import accumulators
+from sparkstate.aggregates import accumulators, window_results
 from sparkstate.aggregates.accumulators import Entries, Output
+from sparkstate.aggregates.kept_merges import SliceChanges
 from sparkstate.aggregates.slices import FARTHEST_TIME, Flags, Slices, Times
 from sparkstate.aggregates.window_results import WindowResults
 from sparkstate.batches.functions import (
@@ -79,7 +80,8 @@ class WindowAggregation(KeyedBatchFunction):
     @property
     def state_premises(self) -> Mapping[str, str]:
         """Slices fit one size, slide and offset. A timer for the end of a slice was set by the lateness of its time;
-        and of an aggregate that is new, windows that are open would have a part."""
+        and of an aggregate that is new, windows that are open would have a part. Versions that store accumulators in
+        another form would find none in these states."""
         slices = self._slices
         lengths = {
             "size of windows": slices.size,
@@ -91,6 +93,7 @@ class WindowAggregation(KeyedBatchFunction):
             "kind of windows": "windows with built-in aggregates",
             **{name: f"{value} ms" for name, value in lengths.items()},
             **{f"aggregate {each.name!r}": each.definition or each.kind for each in self._outputs},
+            "form of accumulators": window_results.FORM,
         }
 
     def open(self, ctx: BatchRuntimeContext) -> None:
@@ -115,12 +118,19 @@ class WindowAggregation(KeyedBatchFunction):
 
     def _take(self, rows: _SlicedRows, keys: BatchKeys, ctx: BatchContext) -> Iterator[pa.RecordBatch]:
         pairs = keys.select(rows.pair_keys)
+        stored = self._windows.stored
         if columns.ROWS in rows.batch.schema.names:
-            was_there = self._windows.stored.fold_combined(pairs, rows.pair_slices, rows.batch, rows.pairs)
+            before, after = stored.fold_combined(pairs, rows.pair_slices, rows.batch, rows.pairs)
         else:
-            was_there = self._windows.stored.fold(pairs, rows.pair_slices, rows.batch, rows.pairs, rows.times)
-        self._register(pairs, rows.pair_slices, ~was_there, ctx)
-        yield from self._again(rows, keys, ctx)
+            before, after = stored.fold(pairs, rows.pair_slices, rows.batch, rows.pairs, rows.times)
+        self._register(pairs, rows.pair_slices, ~accumulators.has_rows(before), ctx)
+        following = _following(ctx.timer_service())
+        # Also where no window is put out again: what was merged for windows to come has those slices.
+        is_late = self._slices.first_ends(rows.pair_slices) < following
+        if is_late.any():
+            changes = SliceChanges(keys, rows.pair_keys, rows.pair_slices, before, after)
+            self._windows.late(changes.select(np.flatnonzero(is_late)), following)
+            yield from self._again(rows, keys, following)
 
     def _register(self, pairs: BatchKeys, slices: Times, is_new: Flags, ctx: BatchContext) -> None:
         """Timers of slices that are new."""
@@ -134,15 +144,8 @@ class WindowAggregation(KeyedBatchFunction):
         if self._slices.lateness:
             service.register_event_time_timers(some, last - 1 + self._slices.lateness)
 
-    def _again(self, rows: _SlicedRows, keys: BatchKeys, ctx: BatchContext) -> Iterator[pa.RecordBatch]:
+    def _again(self, rows: _SlicedRows, keys: BatchKeys, following: int) -> Iterator[pa.RecordBatch]:
         """Windows that have ended and got rows all the same."""
-        following = _following(ctx.timer_service())
-        # Also where none of them is put out again: what was merged for windows to come has those slices.
-        is_late = self._slices.first_ends(rows.pair_slices) < following
-        if not is_late.any():
-            return
-        changed = keys.select(np.unique(rows.pair_keys[is_late]))
-        self._windows.forget_tails(changed, int(self._slices.next_ends(np.array([following]))[0]))
         least = self._slices.next_ends(
             np.maximum(rows.pair_slices + self._slices.width, following - self._slices.lateness)
         )
@@ -157,8 +160,7 @@ class WindowAggregation(KeyedBatchFunction):
         for part in self._parts(len(windows)):
             order, places = np.divmod(windows[part], len(keys))
             again, ends = keys.select(places), first + order * self._slices.slide
-            merged, _ = self._windows.whole(again, ends)
-            yield self._frame(again, ends, merged)
+            yield self._frame(again, ends, self._windows.whole(again, ends).merged)
 
     # --- windows
 
@@ -178,10 +180,14 @@ class WindowAggregation(KeyedBatchFunction):
         places = np.flatnonzero(self._slices.are_ends(ends))
         if len(places):
             ending = keys.select(places)
-            merged, has_more = self._windows.ending(ending, ends[places])
-            yield self._frame(ending, ends[places], merged)
+            ended = self._windows.ending(ending, ends[places])
+            yield self._frame(ending, ends[places], ended.merged)
             following = ends[places] + (self._slices.slide - 1)
-            ctx.timer_service().register_event_time_timers(ending, following, has_more)
+            ctx.timer_service().register_event_time_timers(ending, following, ended.has_more)
+            if ended.passed is not None and not self._slices.lateness:
+                of_windows, starts = ended.passed
+                self._windows.stored.remove(ending.select(of_windows), starts)
+                return
         over = ends - self._slices.lateness
         self._forget(keys, over, np.flatnonzero(self._slices.are_ends(over)))
 

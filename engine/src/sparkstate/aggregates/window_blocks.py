@@ -2,7 +2,8 @@
 
 Theory. The end of the first window divides the slices. All that lie before it are merged backwards, which gives the
 part of each window before the end; all behind it forwards, which gives the other part. So a window takes three merges,
-and each slice is read once. ``window_results`` does the same over several epochs, with both parts in state.
+and each slice is read once. ``tails`` does the same over several epochs, with both parts in state. Where accumulators
+can be subtracted exactly, a window is the difference of two sums.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy.typing as npt
 from sparkstate.aggregates import accumulators
 from sparkstate.aggregates.accumulators import Entries, StoredAccumulators
 from sparkstate.aggregates.slices import Flags, Slices, Times
+from sparkstate.aggregates.terms import Terms
 
 Places = npt.NDArray[np.int64]
 """Numbers of keys."""
@@ -31,20 +33,40 @@ class WindowBlock:
         spaces: npt.NDArray[np.int64],
         found: Entries,
         present: Flags,
+        terms: Terms | None = None,
     ) -> None:
         """``spaces`` and ``present`` have a row for each key, from the first slice of its first window on. ``found``
-        has the entries that are there, in this order. ``counts``: how many windows of each key end."""
+        has the entries that are there, in this order. ``counts``: how many windows of each key end. ``terms``: those of
+        the aggregates, if all of them have any."""
         self._stored = stored
         self._per_window, self._per_slide = slices.per_window, slices.per_slide
         self._counts = counts
         self._spaces = spaces
         self._found = found
         self._present = present
+        self._terms = terms
         self._where = np.full(spaces.shape, -1)
         self._where[present] = np.arange(np.count_nonzero(present))
 
     def windows(self) -> Iterator[tuple[int, Places, Entries]]:
         """The first window of each key, then the second, and so on: its number, the keys that have one, the results."""
+        return self._by_merging() if self._terms is None else self._by_subtracting(self._terms)
+
+    def _by_subtracting(self, terms: Terms) -> Iterator[tuple[int, Places, Entries]]:
+        """Sums of all slices up to each one, and windows as their differences."""
+        found = terms.of_entries(self._found)
+        keys, slices = self._present.shape
+        sums = np.zeros((len(found), keys, slices + 1), np.int64)
+        sums[:, :, 1:][:, self._present] = found
+        np.cumsum(sums, axis=2, out=sums)
+        for step in range(int(self._counts.max())):
+            begin = step * self._per_slide
+            whole = sums[:, :, begin + self._per_window] - sums[:, :, begin]
+            places = np.flatnonzero((self._counts > step) & (whole[0] > 0))
+            if len(places):
+                yield step, places, terms.to_entries(whole[:, places])
+
+    def _by_merging(self) -> Iterator[tuple[int, Places, Entries]]:
         before, front = self._tails(), None
         for step in range(int(self._counts.max())):
             merged = before[step]
@@ -96,6 +118,13 @@ class WindowBlock:
         places, columns = np.nonzero(self._present)
         gone = columns < self._counts[places] * self._per_slide
         return places[gone], self._spaces[places[gone], columns[gone]]
+
+    def left(self) -> tuple[Places, Entries]:
+        """The slices of the last window of each key that the window after it has too: keys and accumulators."""
+        first = (self._counts * self._per_slide)[:, None]
+        columns = np.arange(self._present.shape[1])
+        rest = self._present & (columns >= first) & (columns < first + self._per_window - self._per_slide)
+        return np.nonzero(rest)[0], accumulators.taken(self._found, self._where[rest])
 
     def has_more(self) -> Flags:
         """Whether the window after the last of each key has slices that were read."""

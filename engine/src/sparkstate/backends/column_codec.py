@@ -1,7 +1,8 @@
 """Numbers and booleans to and from their stored bytes, a whole column at a time.
 
 The bytes are those of ``TypeInformation.encode``: a schema id, then msgpack in its shortest form (a test compares). The
-first byte of msgpack says how long a value is, so the values of one length are read and written as one array.
+first byte of msgpack says how long a value is, so the values of one length are read and written as one array. Packed
+rows are all of one length.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy.typing as npt
 from sparkstate.backends.long_index import Longs
 from sparkstate.backends.value_columns import Values
 from sparkstate.serde import scalars
-from sparkstate.serde.typeinfo import SCHEMA_ID, TypeInformation
+from sparkstate.serde.typeinfo import SCHEMA_ID, SCHEMA_PREFIX, TypeInformation, pack_bytes
 
 _FLOAT, _FALSE, _TRUE = 0xCB, 0xC2, 0xC3
 _UNSIGNED: Final = {0xCC: ">u1", 0xCD: ">u2", 0xCE: ">u4", 0xCF: ">u8"}
@@ -41,6 +42,8 @@ _LENGTHS: Final = _lengths()
 def decode(stored: Sequence[bytes], dtype: Any) -> Values | None:
     """The values as an array of a type; None if one of them is not of that type, so that its own decoder has to say
     what is wrong with it."""
+    if np.dtype(dtype).kind == "V":
+        return _decode_packed(stored, np.dtype(dtype))
     lengths = np.fromiter(map(len, stored), np.int64, len(stored))
     if not len(stored) or lengths.min() < 2:
         return np.zeros(0, dtype) if not len(stored) else None
@@ -66,6 +69,32 @@ def decode(stored: Sequence[bytes], dtype: Any) -> Values | None:
     return values
 
 
+def _head(width: int) -> bytes:
+    """The stored bytes before those of a packed row."""
+    return SCHEMA_PREFIX + pack_bytes(bytes(width))[:-width]
+
+
+def _decode_packed(stored: Sequence[bytes], kind: np.dtype[Any]) -> Values | None:
+    head = _head(kind.itemsize)
+    width = len(head) + kind.itemsize
+    if set(map(len, stored)) - {width}:
+        return None
+    rows = np.frombuffer(b"".join(stored), np.uint8).reshape(-1, width)
+    if (rows[:, : len(head)] != np.frombuffer(head, np.uint8)).any():
+        return None
+    return np.ascontiguousarray(rows[:, len(head) :]).reshape(-1).view(kind)
+
+
+def _encode_packed(values: Values) -> list[bytes]:
+    head, inner = _head(values.dtype.itemsize), values.dtype.itemsize
+    width = len(head) + inner
+    rows = np.empty((len(values), width), np.uint8)
+    rows[:, : len(head)] = np.frombuffer(head, np.uint8)
+    rows[:, len(head) :] = np.ascontiguousarray(values).view(np.uint8).reshape(-1, inner)
+    data = rows.tobytes()
+    return [data[at : at + width] for at in range(0, len(data), width)]
+
+
 def _is_same(values: Values, read: Values) -> bool:
     """Whether no number was too large for its type."""
     return bool((values.astype(read.dtype) == read).all() and ((values < 0) == (read < 0)).all())
@@ -84,6 +113,8 @@ def _plain(tags: npt.NDArray[np.uint8], dtype: Any) -> Values:
 
 def encode(values: Values) -> list[bytes]:
     """The stored bytes of each value."""
+    if values.dtype.kind == "V":
+        return _encode_packed(values)
     if values.dtype.kind == "b":
         forms = (bytes([SCHEMA_ID, _FALSE]), bytes([SCHEMA_ID, _TRUE]))
         return [forms[value] for value in values.tolist()]

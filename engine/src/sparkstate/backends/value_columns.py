@@ -1,9 +1,9 @@
 """Values of many keys as columns: which tables can have them, and how they travel between overlays and stores.
 
-A table is *columnar* when its keys are whole numbers in one column and its values are numbers or truth values: then
-keys and values fit in NumPy arrays. The default namespace has columns, and all namespaces that are whole numbers have
-columns together, by key and namespace. A null key has no place in an array, so it travels as a single value, like the
-cells of other namespaces.
+A table is *columnar* when its keys are whole numbers in one column and its values are numbers, truth values or packed
+rows of them: then keys and values fit in NumPy arrays. The default namespace has columns, and all namespaces that are
+whole numbers have columns together, by key and namespace. A null key has no place in an array, so it travels as a
+single value, like the cells of other namespaces.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparkstate.backends.long_index import Longs
-from sparkstate.serde import scalars
+from sparkstate.serde import packed, scalars
 from sparkstate.serde.typeinfo import TypeInformation
 
 Values: TypeAlias = npt.NDArray[Any]
@@ -69,7 +69,14 @@ def of_ordered(numbers: npt.NDArray[Any]) -> Longs:
 
 def dtype_of(declared: TypeInformation | None) -> Any:
     """The NumPy type of values of a declared type; None where they have no such type."""
+    if isinstance(declared, packed.PackedType):
+        return np.dtype((np.void, declared.width))
     return None if declared is None else _DTYPES.get(declared.describe())
+
+
+def filler(dtype: Any) -> Any:
+    """The number, or the bytes, that a column has where there is no value."""
+    return np.zeros(1, dtype).tolist()[0]
 
 
 def has_long_keys(key_type: TypeInformation) -> bool:
@@ -115,7 +122,8 @@ def to_columns(values: Sequence[Any], dtype: Any) -> tuple[Values, Flags]:
     if None not in values:
         return np.fromiter(values, dtype, len(values)), np.ones(len(values), np.bool_)
     present = np.fromiter((value is not None for value in values), np.bool_, len(values))
-    return np.fromiter((0 if value is None else value for value in values), dtype, len(values)), present
+    nothing = filler(dtype)
+    return np.fromiter((nothing if value is None else value for value in values), dtype, len(values)), present
 
 
 def long_keys(keys: Sequence[Any]) -> Longs | None:

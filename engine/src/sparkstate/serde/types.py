@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from sparkstate import errors
-from sparkstate.serde import containers, enums, expiring, scalars
+from sparkstate.serde import containers, enums, expiring, packed, scalars
 from sparkstate.serde.typeinfo import TypeInformation
 
 __all__ = ["TypeInformation", "Types", "parse"]
@@ -198,7 +198,9 @@ def parse(description: str) -> TypeInformation:
 def _parse_all(description: str) -> TypeInformation:
     try:
         found, end = _parse(description, 0)
-    except (ValueError, IndexError, TypeError, AttributeError, RecursionError) as error:
+    except (
+        ValueError, IndexError, TypeError, AttributeError, RecursionError, errors.StateError
+    ) as error:  # fmt: skip
         raise errors.CorruptData(f"{description[:200]!r} does not describe a type") from error
     if end != len(description):
         raise errors.CorruptData(
@@ -223,6 +225,8 @@ def _parse(text: str, at: int) -> tuple[TypeInformation, int]:
         return containers.RowType(arguments, names or None), end
     if name == "TUPLE":
         return containers.TupleType(arguments), end
+    if name == "PACKED":
+        return packed.PackedType(names, arguments), end
     if name == "MAP":
         key, value = arguments
         return containers.MapType(key, value), end

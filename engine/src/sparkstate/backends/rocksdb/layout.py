@@ -147,7 +147,7 @@ def timer_rows(timers: TimerColumns) -> list[bytes]:
 def timers_of(rows: Sequence[bytes]) -> TimerColumns | None:
     """The inverse; None if one of the rows has a null key or a namespace. The table's keys are whole numbers."""
     data, width = b"".join(rows), _TIMER_ROW.itemsize
-    if len(data) != width * len(rows) or any(len(row) != width for row in rows):
+    if set(map(len, rows)) - {width}:
         return None
     found = np.frombuffer(data, _TIMER_ROW)
     # A null key with a namespace may be as long.

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from sparkstate import errors
 from sparkstate.operators.rows import arrow_rows, frames
-from sparkstate.serde import containers, enums, scalars
+from sparkstate.serde import containers, enums, packed, scalars
 from sparkstate.serde.typeinfo import TypeInformation
 
 _SCALARS: dict[str, pa.DataType] = {
@@ -43,6 +43,8 @@ def arrow_type(declared: TypeInformation) -> pa.DataType:
         return found
     if isinstance(declared, enums.EnumType):
         return pa.string()
+    if isinstance(declared, packed.PackedType):
+        return pa.binary(declared.width)
     if isinstance(declared, containers.ListType):
         return pa.list_(arrow_type(declared.element))
     if isinstance(declared, containers.MapType):

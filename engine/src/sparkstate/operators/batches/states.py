@@ -19,13 +19,13 @@ from sparkstate import errors
 from sparkstate.backends.long_index import Longs
 from sparkstate.backends.value_columns import Flags, Values
 from sparkstate.batches import keys as batch_keys
-from sparkstate.batches import state
+from sparkstate.batches import packed_columns, state
 from sparkstate.batches.keys import BatchKeys
 from sparkstate.operators.batches import arrow_types
 from sparkstate.operators.batches.binding import Binding, chosen
 from sparkstate.operators.state import collection_handles, handles
 from sparkstate.operators.state.known_keys import Numbers
-from sparkstate.serde import enums
+from sparkstate.serde import enums, packed
 from sparkstate.serde.expiring import ttl_of
 
 _AS_THEY_ARE = {"LONG", "STRING", "BOOLEAN"}
@@ -128,6 +128,11 @@ class ColumnValueState(_ColumnState, state.BatchValueState):
 
     _handle: handles.ValueStateHandle
 
+    @property
+    def _are_stored(self) -> bool:
+        """Whether every value that Arrow gives is a stored value already."""
+        return self._type.describe() in _AS_THEY_ARE or isinstance(self._type, packed.PackedType)
+
     def get(self, keys: BatchKeys, default: Any = None, namespaces: Any = None) -> pa.Array:
         columns, spaces = self._handle.columns, self._spaces(keys, namespaces)
         if spaces is not None:
@@ -149,6 +154,8 @@ class ColumnValueState(_ColumnState, state.BatchValueState):
         return self._array(self._named(entries), self._arrow_type)
 
     def _to_array(self, found: Values, present: Flags) -> pa.Array:
+        if found.dtype.kind == "V":
+            return packed_columns.to_arrow(found, present)
         return pa.array(found, self._arrow_type, mask=None if present.all() else ~present)
 
     def _spaces(self, keys: BatchKeys, namespaces: Any) -> Longs | None:
@@ -183,8 +190,7 @@ class ColumnValueState(_ColumnState, state.BatchValueState):
         if columns is not None:
             columns.set(numbers, *self._column(array))
             return
-        values = self._values(array)
-        self._handle.set_entries(numbers.tolist(), values, are_stored=self._type.describe() in _AS_THEY_ARE)
+        self._handle.set_entries(numbers.tolist(), self._values(array), are_stored=self._are_stored)
 
     def update_new(self, keys: BatchKeys, per_key: Any, is_new: Flags, namespaces: Any) -> None:
         numbers, spaces = self._binding.number_array(keys), self._spaces(keys, namespaces)
@@ -196,8 +202,8 @@ class ColumnValueState(_ColumnState, state.BatchValueState):
         if pairs is not None:
             pairs.set(numbers, spaces, *self._column(array), is_new)
             return
-        values, are_stored = self._values(array), self._type.describe() in _AS_THEY_ARE
-        self._handle.set_entries_in(numbers.tolist(), spaces.tolist(), values, are_stored=are_stored)
+        values = self._values(array)
+        self._handle.set_entries_in(numbers.tolist(), spaces.tolist(), values, are_stored=self._are_stored)
 
     def clear(self, keys: BatchKeys, mask: Any = None, namespaces: Any = None) -> None:
         columns = self._handle.columns
@@ -208,13 +214,15 @@ class ColumnValueState(_ColumnState, state.BatchValueState):
             super().clear(keys, mask)
             return
         numbers, flags = self._binding.number_array(keys), chosen(keys, mask)
-        columns.set(numbers if flags is None else numbers[flags], 0, False)
+        columns.clear(numbers if flags is None else numbers[flags])
 
     def _column(self, array: pa.Array) -> tuple[Values, Flags]:
         """Values of the declared type, and whether there is one."""
         with self._naming_the_state():
             cast = arrow_types.cast(array, self._type)
         present = cast.is_valid().to_numpy(zero_copy_only=False)
+        if isinstance(self._type, packed.PackedType):
+            return packed_columns.of_arrow(cast), present
         return cast.fill_null(pa.scalar(0).cast(cast.type)).to_numpy(zero_copy_only=False), present
 
 

@@ -54,10 +54,15 @@ class ColumnEntries:
         """The value of each of these keys, and whether there is one."""
         return self._values[numbers], self._present[numbers]
 
-    def set(self, numbers: Numbers, values: Values | int, present: Flags | bool) -> None:
+    def set(self, numbers: Numbers, values: Values, present: Flags) -> None:
         """Write the values of these keys, or delete them."""
         self._values[numbers] = values
         self._present[numbers] = present
+        self._changed[numbers] = True
+
+    def clear(self, numbers: Numbers) -> None:
+        """Delete the values of these keys."""
+        self._present[numbers] = False
         self._changed[numbers] = True
 
     def changed(self) -> Numbers:

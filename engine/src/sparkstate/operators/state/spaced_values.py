@@ -29,7 +29,9 @@ def read_columns(
         is_null = numbers[places] == NULL_KEY
         for place in places[is_null].tolist():
             value = committed.get(known.kgs[NULL_KEY], NamespacedCell(None, int(spaces[place])))
-            values[place], present[place] = 0 if value is None else value, value is not None
+            present[place] = value is not None
+            if value is not None:
+                values[place] = value
         kept = places[~is_null]
         keys = known.long_array(numbers[kept])
         assert keys is not None
