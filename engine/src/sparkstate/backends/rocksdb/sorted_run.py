@@ -1,0 +1,156 @@
+"""One sorted run: entries of a columnar table in a scratch file, in the order of their stored rows.
+
+The file has one column behind the other: key groups, keys, flags, values. Of the keys only one in ``STEP`` is in memory;
+a search finds among these where to read, and goes on in what it has read. All the cells of a search take each step of it
+together, as in ``long_index``.
+
+The file is no stored format, because it goes with its overlay. It is read, and not memory-mapped: mapped pages count as
+resident.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from sparkstate.backends.rocksdb import failures
+from sparkstate.backends.value_columns import Flags, KeyGroups, ValueColumns, Values
+
+STEP: Final = 4096
+"""So many entries lie between two keys in memory, and so many at least are read for one that is wanted."""
+_STEPS_AT_ONCE: Final = 16
+_GROUP: Final = np.dtype(np.int16)
+_FLAG: Final = np.dtype(np.bool_)
+
+RowNumbers = npt.NDArray[np.int64]
+
+
+class SortedRun:
+    """``parts`` are written to ``path``, which is new; together they are in order, no cell comes twice, and they have
+    at most ``most`` entries. Raises ``StorageError`` when the disk is full."""
+
+    def __init__(self, path: Path, parts: Iterable[ValueColumns], most: int, level: int = 0) -> None:
+        self.level = level
+        """How often its entries were merged."""
+        self.rows = 0
+        self._path = path
+        self._room = most
+        self._dtypes: list[Any] = []
+        groups: list[Any] = []
+        keys: list[Any] = []
+        with failures.translated(path, "writing"):
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC)
+        try:
+            for part in parts:
+                first = -self.rows % STEP
+                groups.append(part.key_groups[first::STEP].copy())  # a view would keep the whole part
+                keys.append(part.keys[first::STEP].copy())
+                self._append(part)
+        except BaseException:
+            self.close()
+            raise
+        self._groups: KeyGroups = np.concatenate(groups)
+        self._keys: Any = np.concatenate(keys)
+
+    def _append(self, part: ValueColumns) -> None:
+        self._dtypes = [_GROUP, part.keys.dtype, _FLAG, part.values.dtype]
+        columns = (part.key_groups.astype(_GROUP), part.keys, part.present, part.values)
+        with failures.translated(self._path, "writing"):
+            for number, column in enumerate(columns):
+                data, at = memoryview(np.ascontiguousarray(column).view(np.uint8)), self._at(number, self.rows)
+                while len(data):
+                    written = os.pwrite(self._file, data, at)
+                    data, at = data[written:], at + written
+        self.rows += len(part)
+
+    def _at(self, column: int, row: int) -> int:
+        """Where in the file a column has that row."""
+        before = sum(dtype.itemsize for dtype in self._dtypes[:column])
+        return self._room * before + row * int(self._dtypes[column].itemsize)
+
+    def _read(self, column: int, start: int, end: int) -> Any:
+        dtype, at = self._dtypes[column], self._at(column, start)
+        data = np.empty(end - start, dtype)
+        view = memoryview(data.view(np.uint8))
+        with failures.translated(self._path, "reading"):
+            while len(view):
+                count = os.preadv(self._file, [view], at)
+                if not count:
+                    raise OSError(f"the file ends at {at}, before row {end} of {self.rows}")
+                view, at = view[count:], at + count
+        return data
+
+    def read(self, start: int, end: int) -> ValueColumns:
+        """These rows, as far as there are any."""
+        end = min(end, self.rows)
+        start = min(start, end)
+        groups, keys, present, values = (self._read(column, start, end) for column in range(4))
+        return ValueColumns(keys, groups.astype(np.int32), values, present)
+
+    def rows_until(self, group: int, key: Any) -> int:
+        """How many rows are not behind this cell: the number of the first one that is."""
+        groups, keys = np.array([group], np.int32), np.array([key], self._keys.dtype)
+        for start, end, _ in self._steps(groups, keys):
+            read = self._read(0, start, end), self._read(1, start, end)
+            return start + int(last_not_behind(*read, groups, keys)[0]) + 1
+        return 0
+
+    def look_up(self, groups: KeyGroups, keys: Any, into: Values, present: Flags) -> Flags:
+        """Write what the run has of these cells, which are in order; answers of which it has something."""
+        known = np.zeros(len(keys), np.bool_)
+        for start, end, wanted in self._steps(groups, keys):
+            of_file = self._read(0, start, end), self._read(1, start, end)
+            rows = last_not_behind(*of_file, groups[wanted], keys[wanted])
+            is_there = (rows >= 0) & (of_file[1][rows] == keys[wanted])
+            if is_there.any():
+                known[wanted] = is_there
+                found = rows[is_there]
+                into[wanted][is_there] = self._read(3, start, end)[found]
+                present[wanted][is_there] = self._read(2, start, end)[found]
+        return known
+
+    def _steps(self, groups: KeyGroups, keys: Any) -> Iterator[tuple[int, int, slice]]:
+        """What to read for these cells: the first row, the one behind the last, and which of the cells it is for."""
+        steps = last_not_behind(self._groups, self._keys, groups, keys)
+        needed = np.unique(steps[steps >= 0])
+        at = 0
+        while at < len(needed):
+            first = int(needed[at])
+            upper = min(at + _STEPS_AT_ONCE, len(needed))
+            count = int(np.argmin(np.append(np.diff(needed[at:upper]), 0) == 1)) + 1
+            last, at = first + count, at + count
+            cells = np.searchsorted(steps, [first, last])
+            yield first * STEP, min(last * STEP, self.rows), slice(int(cells[0]), int(cells[1]))
+
+    def close(self) -> None:
+        """Remove the file. Closing twice is allowed."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+            self._path.unlink(missing_ok=True)
+
+
+def last_not_behind(groups: Any, keys: Any, wanted_groups: Any, wanted: Any) -> RowNumbers:
+    """For each wanted cell the number of the last of the cells in order that is not behind it; -1: all are."""
+    found = np.full(len(wanted), -1, np.int64)
+    for bit in reversed(range(len(keys).bit_length())):
+        # Beyond the end the last one is tried again; if that is not behind the cell, it is the one.
+        probe = np.minimum(found + (1 << bit), len(keys) - 1)
+        is_one = _not_behind(groups[probe], keys[probe], wanted_groups, wanted)
+        found = np.where(is_one, probe, found)
+    return found
+
+
+def _not_behind(groups: Any, keys: Any, wanted_groups: Any, wanted: Any) -> Flags:
+    if keys.dtype.names is None:
+        is_key = keys <= wanted
+    else:
+        one, other = keys["key"], wanted["key"]
+        is_key = (one < other) | ((one == other) & (keys["space"] <= wanted["space"]))
+    flags: Flags = (groups < wanted_groups) | ((groups == wanted_groups) & is_key)
+    return flags
