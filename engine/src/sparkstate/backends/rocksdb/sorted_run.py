@@ -1,8 +1,8 @@
 """One sorted run: entries of a columnar table in a scratch file, in the order of their stored rows.
 
-The file has one column behind the other: key groups, keys, flags, values. Of the keys only one in ``STEP`` is in memory;
-a search finds among these where to read, and goes on in what it has read. All the cells of a search take each step of it
-together, as in ``long_index``.
+The file has one column behind the other: key groups, keys, flags, values. A filter of all keys is in memory, and one key
+in ``STEP``; a search finds among these where to read, and goes on in what it has read. All the cells of a search take
+each step of it together, as in ``long_index``.
 
 The file is no stored format, because it goes with its overlay. It is read, and not memory-mapped: mapped pages count as
 resident.
@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from sparkstate.backends.rocksdb import failures
+from sparkstate.backends.rocksdb import failures, key_filter
 from sparkstate.backends.value_columns import Flags, KeyGroups, ValueColumns, Values
 
 STEP: Final = 4096
@@ -41,6 +41,7 @@ class SortedRun:
         self._path = path
         self._room = most
         self._dtypes: list[Any] = []
+        self._filter = key_filter.KeyFilter(most)
         groups: list[Any] = []
         keys: list[Any] = []
         with failures.translated(path, "writing"):
@@ -50,12 +51,18 @@ class SortedRun:
                 first = -self.rows % STEP
                 groups.append(part.key_groups[first::STEP].copy())  # a view would keep the whole part
                 keys.append(part.keys[first::STEP].copy())
+                self._filter.add(part.keys)
                 self._append(part)
         except BaseException:
             self.close()
             raise
         self._groups: KeyGroups = np.concatenate(groups)
         self._keys: Any = np.concatenate(keys)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory."""
+        return self._filter.nbytes + int(self._groups.nbytes + self._keys.nbytes)
 
     def _append(self, part: ValueColumns) -> None:
         self._dtypes = [_GROUP, part.keys.dtype, _FLAG, part.values.dtype]
@@ -103,15 +110,17 @@ class SortedRun:
     def look_up(self, groups: KeyGroups, keys: Any, into: Values, present: Flags) -> Flags:
         """Write what the run has of these cells, which are in order; answers of which it has something."""
         known = np.zeros(len(keys), np.bool_)
+        asked = np.flatnonzero(self._filter.may_have(keys))
+        groups, keys = groups[asked], keys[asked]
         for start, end, wanted in self._steps(groups, keys):
             of_file = self._read(0, start, end), self._read(1, start, end)
             rows = last_not_behind(*of_file, groups[wanted], keys[wanted])
             is_there = (rows >= 0) & (of_file[1][rows] == keys[wanted])
             if is_there.any():
-                known[wanted] = is_there
-                found = rows[is_there]
-                into[wanted][is_there] = self._read(3, start, end)[found]
-                present[wanted][is_there] = self._read(2, start, end)[found]
+                places, found = asked[wanted][is_there], rows[is_there]
+                known[places] = True
+                into[places] = self._read(3, start, end)[found]
+                present[places] = self._read(2, start, end)[found]
         return known
 
     def _steps(self, groups: KeyGroups, keys: Any) -> Iterator[tuple[int, int, slice]]:
@@ -137,20 +146,18 @@ class SortedRun:
 
 def last_not_behind(groups: Any, keys: Any, wanted_groups: Any, wanted: Any) -> RowNumbers:
     """For each wanted cell the number of the last of the cells in order that is not behind it; -1: all are."""
-    found = np.full(len(wanted), -1, np.int64)
-    for bit in reversed(range(len(keys).bit_length())):
+    asked = wanted_groups.astype(groups.dtype)
+    found = np.searchsorted(groups, asked) - 1  # the last one of an earlier key group
+    end = np.searchsorted(groups, asked, "right") - 1
+    for bit in reversed(range(int((end - found).max(initial=0)).bit_length())):
         # Beyond the end the last one is tried again; if that is not behind the cell, it is the one.
-        probe = np.minimum(found + (1 << bit), len(keys) - 1)
-        is_one = _not_behind(groups[probe], keys[probe], wanted_groups, wanted)
-        found = np.where(is_one, probe, found)
+        probe = np.minimum(found + (1 << bit), end)
+        found = np.where(_not_behind(keys[probe], wanted), probe, found)
     return found
 
 
-def _not_behind(groups: Any, keys: Any, wanted_groups: Any, wanted: Any) -> Flags:
+def _not_behind(keys: Any, wanted: Any) -> Flags:
     if keys.dtype.names is None:
-        is_key = keys <= wanted
-    else:
-        one, other = keys["key"], wanted["key"]
-        is_key = (one < other) | ((one == other) & (keys["space"] <= wanted["space"]))
-    flags: Flags = (groups < wanted_groups) | ((groups == wanted_groups) & is_key)
-    return flags
+        return keys <= wanted  # type: ignore[no-any-return]
+    one, other = keys["key"], wanted["key"]
+    return (one < other) | ((one == other) & (keys["space"] <= wanted["space"]))  # type: ignore[no-any-return]

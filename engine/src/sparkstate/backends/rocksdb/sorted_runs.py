@@ -34,6 +34,11 @@ class SortedRuns:
         """Whether nothing was added."""
         return not self._runs
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory."""
+        return sum(run.nbytes for run in self._runs)
+
     def add(self, columns: ValueColumns) -> None:
         """Fold in these changes, which may be in any order."""
         if not len(columns):

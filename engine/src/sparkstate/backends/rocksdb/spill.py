@@ -20,7 +20,7 @@ from __future__ import annotations
 import functools
 import itertools
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -243,7 +243,8 @@ _TABLES: Mapping[StateKind, type[SpilledTable]] = {
 
 
 class RocksSpill:
-    """A ``Spill``. ``directory`` is its own; ``on_close`` is told when its memory is free again."""
+    """A ``Spill``. ``directory`` is its own; ``has_room`` says whether it may take so many more bytes of memory, and
+    ``on_close`` is told when its memory is free again."""
 
     def __init__(
         self,
@@ -257,6 +258,7 @@ class RocksSpill:
         clock: Clock,
         reads: Reads,
         make_room: Callable[[], None],
+        has_room: Callable[[int], bool],
         on_close: Callable[[RocksSpill], None],
     ) -> None:
         self._stores = stores
@@ -265,6 +267,7 @@ class RocksSpill:
         self._write_batch_bytes = write_batch_bytes
         self._row_limit = row_limit
         self._make_room = make_room
+        self._has_room = has_room
         self._on_close = on_close
         self._positions = tables.PositionCounter()
         self._tables: dict[tuple[str, str], Any] = {}
@@ -276,6 +279,11 @@ class RocksSpill:
     def database(self) -> Database | None:
         """The open database; None before the first row and after ``close``."""
         return self._db
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory outside of RocksDB."""
+        return sum(table.nbytes for table in list(self._tables.values()) if isinstance(table, SpilledColumns))
 
     def _check(self) -> None:
         if self._is_closed:
@@ -318,9 +326,19 @@ class RocksSpill:
         self._check()
         for change in changes:
             table = self.table(change.spec)
-            rows = table.take_columns(change, kgs) if isinstance(table, SpilledColumns) else change
+            rows = self._take_columns(table, change, kgs) if isinstance(table, SpilledColumns) else change
             for part in _parts(rows):
-                self._open().write([table.writes(part, kgs)], self._write_batch_bytes, self._make_room)
+                self._write([table.writes(part, kgs)])
+
+    def _take_columns(
+        self, table: SpilledColumns, changes: TableChanges, kgs: Mapping[Any, int]
+    ) -> TableChanges:
+        if (added := table.most_bytes(changes)) and not self._has_room(added):
+            self._write(table.leave_runs())
+        return table.take_columns(changes, kgs)
+
+    def _write(self, writes: Iterable[FamilyWrites]) -> None:
+        self._open().write(writes, self._write_batch_bytes, self._make_room)
 
     def standing(self, spec: TableSpec, timers: Sequence[Timer]) -> list[bool | None]:
         self._check()

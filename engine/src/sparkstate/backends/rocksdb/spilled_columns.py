@@ -3,6 +3,8 @@
 Null keys and namespaces of text have no place in columns, and are rows of the spill's RocksDB. So are single cells of
 whole-number namespaces until such namespaces come as columns: functions called per record read them one by one, which is
 what RocksDB is good at. What is in the runs is newer, therefore, and hides the rows.
+
+Runs have filters in memory, for which there is a bound. Beyond it the runs become rows, and so does what comes later.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import numpy.typing as npt
 from sparkstate.backends import column_cells, value_columns
 from sparkstate.backends.base import Cell, TableChanges, TableSpec
 from sparkstate.backends.keyed_table import KeyParts
+from sparkstate.backends.rocksdb import key_filter
 from sparkstate.backends.rocksdb.family import Family, FamilyWrites
 from sparkstate.backends.rocksdb.sorted_runs import SortedRuns
 from sparkstate.backends.rocksdb.store import RocksDBShardStore
@@ -43,6 +46,8 @@ class SpilledColumns:
         self._dtype = value_columns.dtype_of(spec.value_type)
         self._make_rows = make_rows
         self._rows: Any = None
+        self._has_left = False
+        """Whether everything is in the rows."""
         self._plain = SortedRuns(path.with_name(f"{path.name}-plain"), self._dtype)
         self._pairs = SortedRuns(path.with_name(f"{path.name}-pairs"), self._dtype)
         self._committed = committed
@@ -50,8 +55,32 @@ class SpilledColumns:
 
     # --- changes
 
+    def leave_runs(self) -> Iterator[FamilyWrites]:
+        """The entries of the runs as rows, to be written; then there are no more runs."""
+        self._has_left = True
+        for runs, name in self._named():
+            for part in runs.parts():
+                yield self.writes(TableChanges(self.spec, **{name: part}), {})
+            runs.close()
+
+    def _named(self) -> tuple[tuple[SortedRuns, str], tuple[SortedRuns, str]]:
+        return (self._plain, "columns"), (self._pairs, "pairs")
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory."""
+        return self._plain.nbytes + self._pairs.nbytes
+
+    def most_bytes(self, changes: TableChanges) -> int:
+        """How many bytes of memory these changes may add; 0: they are rows."""
+        columns = (each for each in (changes.columns, changes.pairs) if each is not None)
+        cells = len(changes.values) + sum(map(len, columns))
+        return 0 if self._has_left else cells * key_filter.BYTES_PER_CELL
+
     def take_columns(self, changes: TableChanges, kgs: Mapping[Any, int]) -> TableChanges:
         """Fold in everything that has a place in columns; the rest is for :meth:`writes`."""
+        if self._has_left:
+            return changes
         for columns, runs in ((changes.columns, self._plain), (changes.pairs, self._pairs)):
             if columns is not None:
                 runs.add(columns)
@@ -141,8 +170,9 @@ class SpilledColumns:
         return values[back], present[back]
 
     def _columns_below(self, key_groups: KeyGroups, keys: Any) -> tuple[Values, Flags]:
-        """Values of cells that are in no run. Whole-number keys in the default namespace are not in the rows either."""
-        if keys.dtype.names is not None and self._rows is not None:
+        """Values of cells that are in no run."""
+        # While there are runs, no whole-number key in the default namespace is in the rows.
+        if self._rows is not None and (self._has_left or keys.dtype.names is not None):
             found: tuple[Values, Flags] = self._rows.get_columns(key_groups, keys)
             return found
         values, present = np.zeros(len(keys), self._dtype), np.zeros(len(keys), np.bool_)
@@ -162,11 +192,18 @@ class SpilledColumns:
             found = list(zip(part.key_groups.tolist(), part.keys.tolist(), strict=True))[:at_once]
             yield found
             after = found[-1]
-        if self._rows is not None:
-            yield from self._rows.keys(at_once)
+        if self._rows is None:
+            return
+        for rows in self._rows.keys(at_once):
+            # If the runs were left meanwhile, what they had is here once more.
+            if rest := [pair for pair in rows if pair[1] is None or after is None or pair > after]:
+                yield rest
 
     def mentions(self, kgs: Sequence[int], keys: Sequence[Any]) -> list[bool]:
         """See ``SpilledKeys``."""
+        if self._has_left:
+            of_rows: list[bool] = self._rows.mentions(kgs, keys)
+            return of_rows
         known = [False] * len(keys)
         plain = [place for place, key in enumerate(keys) if key is not None]
         if plain:
@@ -186,7 +223,7 @@ class SpilledColumns:
 
     def copy_runs(self, stores: Mapping[int, RocksDBShardStore]) -> None:
         """Apply the runs to the stores, after the rows."""
-        for runs, name in ((self._plain, "columns"), (self._pairs, "pairs")):
+        for runs, name in self._named():
             for part in runs.parts():
                 for shard, columns in self._by_shard(part):
                     table = stores[shard].table(self.spec)
