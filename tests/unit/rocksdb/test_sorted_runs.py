@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,7 +21,8 @@ from sparkstate.backends import base, column_cells, loader
 from sparkstate.backends.base import DELETED, NamespacedCell, StateKind, TableChanges, TableSpec
 from sparkstate.backends.rocksdb import sorted_run, sorted_runs, spilled_columns
 from sparkstate.backends.rocksdb.sorted_runs import SortedRuns
-from sparkstate.keygroups import KeyGroupRange, KeySpace
+from sparkstate.keygroups import KeySpace
+from sparkstate.local_state import inheritance
 from sparkstate.serde.types import Types
 from sparkstate.settings import MIB, StateBackendSettings
 
@@ -63,7 +66,9 @@ def listed(found: Iterator[Any]) -> list[Any]:
     return [
         (NamespacedCell(*key) if isinstance(key, tuple) else key, value if is_there else DELETED)
         for part in found
-        for key, value, is_there in zip(part.keys.tolist(), part.values.tolist(), part.present.tolist(), strict=True)
+        for key, value, is_there in zip(
+            part.keys.tolist(), part.values.tolist(), part.present.tolist(), strict=True
+        )
     ]
 
 
@@ -76,7 +81,7 @@ def test_runs_are_a_dict(cell: Any, data: Any) -> None:
         for added in data.draw(st.lists(st.dictionaries(cell, values, min_size=1), min_size=1, max_size=9)):
             runs.add(columns(added))
             expected.update(added)
-            asked = {each: 0.0 for each in sorted(data.draw(st.sets(cell, min_size=1)), key=row_order)}
+            asked = dict.fromkeys(sorted(data.draw(st.sets(cell, min_size=1)), key=row_order), 0.0)
             wanted = columns(asked)
             found, present, known = (each.tolist() for each in runs.get(wanted.key_groups, wanted.keys))
             assert known == [each in expected for each in asked]
@@ -89,6 +94,11 @@ def test_runs_are_a_dict(cell: Any, data: Any) -> None:
         assert len(os.listdir(folder)) <= 4
         runs.close()
         assert os.listdir(folder) == []
+
+
+def stored_of(state: dict[Any, Any], asked: list[Any]) -> list[Any]:
+    """What a table answers: None for what is not there."""
+    return [None if state.get(cell) is DELETED else state.get(cell) for cell in asked]
 
 
 class Spilled:
@@ -163,15 +173,16 @@ def test_a_spill_is_a_dict_whichever_way_changes_come(
             side.has_room = number < until
             side.add(kind, added)
             spilled |= {cell for cell in added if not isinstance(cell, NamespacedCell)}
-            expected = [None if (v := side.state.get(c)) is DELETED else v for c in CELLS]
+            expected = stored_of(side.state, CELLS)
             kgs = [cells.group_of(base.key_of(cell)) for cell in CELLS]
             assert side.read(lambda _: table, CELLS) == table.get_many(kgs, CELLS) == expected
             pair_cells = [cell for cell in CELLS if column_cells.is_pair(cell)]
             read, present = table.get_columns(
-                np.array([cells.group_of(c.key) for c in pair_cells], np.int32), column_cells.pairs_of(pair_cells)
+                np.array([cells.group_of(c.key) for c in pair_cells], np.int32),
+                column_cells.pairs_of(pair_cells),
             )
             found = [v if p else None for v, p in zip(read.tolist(), present.tolist(), strict=True)]
-            assert found == [None if (v := side.state.get(c)) is DELETED else v for c in pair_cells]
+            assert found == stored_of(side.state, pair_cells)
         parts = list(table.keys(at_once))
         assert all(0 < len(part) <= at_once for part in parts)
         found_keys = [key for part in parts for _, key in part]
@@ -184,7 +195,7 @@ def test_a_spill_is_a_dict_whichever_way_changes_come(
         assert not side.folder.exists()
         state = side.state if is_committed else side.committed
         read = side.read(lambda kg: side.stores[side.shard_of[kg]].table(SPEC), CELLS)
-        assert read == [None if (v := state.get(c)) is DELETED else v for c in CELLS]
+        assert read == stored_of(state, CELLS)
         side.close()
 
 
@@ -231,6 +242,50 @@ def test_numbers_open_no_database(tmp_path: Path) -> None:
     side.add("values", {None: 1.0})
     assert side.spill.database() is not None
     side.close()
+
+
+def test_a_spill_that_was_given_up_answers_nothing(tmp_path: Path) -> None:
+    side = Spilled(tmp_path)
+    side.add("columns", {1: 1.0})
+    table = side.spill.table(SPEC)
+    side.spill.close()
+    for cell in (1, None):
+        with pytest.raises(errors.StateError, match="closed"):
+            table.get(cells.group_of(cell), cell)
+    with pytest.raises(errors.StateError, match="it was given up"):
+        side.spill.table(SPEC)
+    side.close()
+
+
+SPILLS = """
+import sys, time
+from pathlib import Path
+import numpy as np
+from sparkstate.backends.rocksdb.sorted_runs import SortedRuns
+from sparkstate.backends.value_columns import ValueColumns
+
+keys = np.arange(10_000)
+runs = SortedRuns(Path(sys.argv[1]) / "run", np.dtype(np.int64))
+runs.add(ValueColumns(keys, (keys % 128).astype(np.int32), keys, np.ones(len(keys), np.bool_)))
+print("spilled", flush=True)
+time.sleep(60)
+"""
+
+
+def test_runs_of_a_slot_that_was_killed_go_with_its_folder(tmp_path: Path) -> None:
+    overlay = tmp_path / "slot" / "overlays" / "overlay-0"
+    overlay.mkdir(parents=True)
+    with subprocess.Popen(
+        [sys.executable, "-c", SPILLS, str(overlay)], stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "spilled\n"
+        finally:
+            process.kill()
+    assert [path.name for path in overlay.iterdir()] == ["run-0"]
+    inheritance.retire(tmp_path / "slot")
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
 def test_a_full_disk_is_told_and_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

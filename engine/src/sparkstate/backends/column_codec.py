@@ -102,8 +102,8 @@ def encode(values: Values) -> list[bytes]:
 
 
 def _cut(rows: npt.NDArray[np.uint8], lengths: Longs) -> list[bytes]:
-    """The beginning of each row, by its length. NumPy makes bytes of untyped fields in a fraction of the time that slices
-    take, if they are of one length."""
+    """The beginning of each row, by its length. If they are of one length, NumPy makes bytes of untyped fields in a
+    fraction of the time that slices take."""
     found = np.empty(len(rows), object)
     for length in range(2, _WIDEST + 1):
         places = np.flatnonzero(lengths == length)

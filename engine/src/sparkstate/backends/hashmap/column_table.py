@@ -75,9 +75,15 @@ class HashMapColumnTable:
             read = self.get_many([kgs[place] for place in plain], [cells[place] for place in plain])
             for place, value in zip(plain, read, strict=True):
                 found[place] = value
-        spaced = [place for place, cell in enumerate(cells) if column_cells.is_pair(cell)] if self._has_pairs else []
+        spaced = (
+            [place for place, cell in enumerate(cells) if column_cells.is_pair(cell)]
+            if self._has_pairs
+            else []
+        )
         if spaced:
-            values = value_columns.to_objects(*self._pairs.read(column_cells.pairs_of([cells[place] for place in spaced])))
+            values = value_columns.to_objects(
+                *self._pairs.read(column_cells.pairs_of([cells[place] for place in spaced]))
+            )
             for place, value in zip(spaced, values, strict=True):
                 found[place] = value
         return found
@@ -102,7 +108,9 @@ class HashMapColumnTable:
             self._move_pairs()
             self._pairs.write(changes.pairs)
         if self._has_pairs:
-            self._write_pairs({cell: v for cell, v in changes.values.items() if column_cells.is_pair(cell)}, kgs)
+            self._write_pairs(
+                {cell: v for cell, v in changes.values.items() if column_cells.is_pair(cell)}, kgs
+            )
         plain = {cell: value for cell, value in changes.values.items() if type(cell) is int}
         if plain:
             self._columns.write(column_cells.plain_columns(plain, kgs, self._dtype))

@@ -129,8 +129,8 @@ class RocksDBStoreFactory:
 
     def _has_room(self, added: int) -> bool:
         """Whether the filters of spilled columns may take so many more bytes."""
-        with self._lock:
-            return sum(spill.nbytes for spill in self._spills) + added <= self.plan.filters
+        # Without the lock, which the garbage collector may want here: it closes spills. They then are in another list.
+        return sum(spill.nbytes for spill in self._spills) + added <= self.plan.filters
 
     def _spill_closed(self, spill: RocksSpill) -> None:
         with self._lock:

@@ -36,8 +36,8 @@ class MemoryPlan:
     """Bytes that the overlays of running epochs may take before they go to disk: a sixth of the budget.
     The rest is RocksDB's."""
     filters: int = 0
-    """Bytes beside these that the filters of overlays on disk may take: they fit into what is left for a commit, of which
-    an overlay on disk needs little."""
+    """Bytes that the filters of overlays on disk may take: an eighth of what overlays may. They fit into the half that
+    is left for a commit, of which overlays on disk need little."""
     cache: int = 0
     write_buffers: int = 0
     arena_block: int = 0

@@ -1,8 +1,8 @@
 """One sorted run: entries of a columnar table in a scratch file, in the order of their stored rows.
 
-The file has one column behind the other: key groups, keys, flags, values. A filter of all keys is in memory, and one key
-in ``STEP``; a search finds among these where to read, and goes on in what it has read. All the cells of a search take
-each step of it together, as in ``long_index``.
+The file has one column behind the other: key groups, keys, flags, values. In memory are a filter of all keys, and one
+key in ``STEP``; a search finds among these where to read, and goes on in what it has read. All the cells of a search
+take each step of it together, as in ``long_index``.
 
 The file is no stored format, because it goes with its overlay. It is read, and not memory-mapped: mapped pages count as
 resident.
@@ -69,8 +69,11 @@ class SortedRun:
         columns = (part.key_groups.astype(_GROUP), part.keys, part.present, part.values)
         with failures.translated(self._path, "writing"):
             for number, column in enumerate(columns):
-                data, at = memoryview(np.ascontiguousarray(column).view(np.uint8)), self._at(number, self.rows)
-                while len(data):
+                data, at = (
+                    memoryview(np.ascontiguousarray(column).view(np.uint8)),
+                    self._at(number, self.rows),
+                )
+                while data:
                     written = os.pwrite(self._file, data, at)
                     data, at = data[written:], at + written
         self.rows += len(part)
@@ -81,16 +84,12 @@ class SortedRun:
         return self._room * before + row * int(self._dtypes[column].itemsize)
 
     def _read(self, column: int, start: int, end: int) -> Any:
-        dtype, at = self._dtypes[column], self._at(column, start)
-        data = np.empty(end - start, dtype)
-        view = memoryview(data.view(np.uint8))
+        size = (end - start) * int(self._dtypes[column].itemsize)
         with failures.translated(self._path, "reading"):
-            while len(view):
-                count = os.preadv(self._file, [view], at)
-                if not count:
-                    raise OSError(f"the file ends at {at}, before row {end} of {self.rows}")
-                view, at = view[count:], at + count
-        return data
+            data = os.pread(self._file, size, self._at(column, start))
+            if len(data) < size:
+                raise OSError(f"the file ends before row {end} of {self.rows}")
+        return np.frombuffer(data, self._dtypes[column])
 
     def read(self, start: int, end: int) -> ValueColumns:
         """These rows, as far as there are any."""

@@ -80,7 +80,9 @@ class SortedRuns:
             values[places], present[places], known[places] = into[found], flags[found], True
         return values, present, known
 
-    def parts(self, after: tuple[int, Any] | None = None, at_once: int = _ROWS_AT_ONCE) -> Iterator[ValueColumns]:
+    def parts(
+        self, after: tuple[int, Any] | None = None, at_once: int = _ROWS_AT_ONCE
+    ) -> Iterator[ValueColumns]:
         """Everything, no cell twice, in the order of the stored rows: about ``at_once`` entries at a time, none of
         the parts empty. ``after``: key group and key of a cell, and nothing up to it."""
         return _merged(self._runs, at_once, after)

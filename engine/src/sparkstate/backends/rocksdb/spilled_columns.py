@@ -1,8 +1,8 @@
 """What was spilled of a columnar table: columns as sorted runs, and the rest as rows.
 
 Null keys and namespaces of text have no place in columns, and are rows of the spill's RocksDB. So are single cells of
-whole-number namespaces until such namespaces come as columns: functions called per record read them one by one, which is
-what RocksDB is good at. What is in the runs is newer, therefore, and hides the rows.
+whole-number namespaces until such namespaces come as columns, because functions called per record read them one by one.
+Therefore, what is in the runs is newer than the rows, and hides them.
 
 Runs have filters in memory, for which there is a bound. Beyond it the runs become rows, and so does what comes later.
 """
@@ -17,6 +17,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from sparkstate import errors
 from sparkstate.backends import column_cells, value_columns
 from sparkstate.backends.base import Cell, TableChanges, TableSpec
 from sparkstate.backends.keyed_table import KeyParts
@@ -48,6 +49,7 @@ class SpilledColumns:
         self._rows: Any = None
         self._has_left = False
         """Whether everything is in the rows."""
+        self._is_closed = False
         self._plain = SortedRuns(path.with_name(f"{path.name}-plain"), self._dtype)
         self._pairs = SortedRuns(path.with_name(f"{path.name}-pairs"), self._dtype)
         self._committed = committed
@@ -92,7 +94,9 @@ class SpilledColumns:
             pairs = {cell: value for cell, value in values.items() if column_cells.is_pair(cell)}
             self._pairs.add(column_cells.pair_columns(pairs, kgs, self._dtype))
         if plain or pairs:
-            values = {cell: value for cell, value in values.items() if cell not in plain and cell not in pairs}
+            values = {
+                cell: value for cell, value in values.items() if cell not in plain and cell not in pairs
+            }
         return dataclasses.replace(changes, values=values, columns=None, pairs=None)
 
     def writes(self, changes: TableChanges, kgs: Mapping[Any, int]) -> FamilyWrites:
@@ -115,33 +119,33 @@ class SpilledColumns:
 
     def get_many(self, kgs: Sequence[int], cells: Sequence[Cell]) -> list[Any]:
         """Several values, in order."""
-        keys = value_columns.long_keys(cells)
-        groups = np.array(kgs, np.int32)
+        keys, groups = value_columns.long_keys(cells), np.array(kgs, np.int32)
         if keys is not None:
             return value_columns.to_objects(*self.get_columns(groups, keys))
-        values: list[Any] = [None] * len(cells)
         has_pairs = not self._pairs.is_empty
-        places: dict[int, list[int]] = {0: [], 1: [], 2: []}
+        plain: list[int] = []
+        pairs: list[int] = []
+        rest: list[int] = []
         for place, cell in enumerate(cells):
-            kind = 0 if type(cell) is int else 1 if has_pairs and column_cells.is_pair(cell) else 2
-            places[kind].append(place)
-        for kind, chosen in places.items():
-            if not chosen:
-                continue
-            found = self._get_kind(kind, groups[chosen], [cells[place] for place in chosen])
-            for place, value in zip(chosen, found, strict=True):
-                values[place] = value
+            kind = plain if type(cell) is int else pairs if has_pairs and column_cells.is_pair(cell) else rest
+            kind.append(place)
+        values: list[Any] = [None] * len(cells)
+        for places, read in ((plain, self._read_plain), (pairs, self._read_pairs), (rest, self._below)):
+            if places:
+                found = read(groups[places], [cells[place] for place in places])
+                for place, value in zip(places, found, strict=True):
+                    values[place] = value
         return values
 
-    def _get_kind(self, kind: int, groups: KeyGroups, cells: list[Any]) -> list[Any]:
-        """Values of cells that are all whole-number keys (0), all pairs (1), or all neither (2)."""
-        if kind == 2:
-            return self._below(groups, cells)
-        keys = np.array(cells, np.int64) if kind == 0 else column_cells.pairs_of(cells)
-        return value_columns.to_objects(*self.get_columns(groups, keys))
+    def _read_plain(self, groups: KeyGroups, cells: list[Any]) -> list[Any]:
+        return value_columns.to_objects(*self.get_columns(groups, np.array(cells, np.int64)))
+
+    def _read_pairs(self, groups: KeyGroups, cells: list[Any]) -> list[Any]:
+        return value_columns.to_objects(*self.get_columns(groups, column_cells.pairs_of(cells)))
 
     def _below(self, groups: KeyGroups, cells: list[Any]) -> list[Any]:
         """Values of single cells that are in no run."""
+        self._check()
         if self._rows is not None:
             found: list[Any] = self._rows.get_many(groups.tolist(), cells)
             return found
@@ -155,6 +159,7 @@ class SpilledColumns:
 
     def get_columns(self, key_groups: KeyGroups, keys: Any) -> tuple[Values, Flags]:
         """As of a shard store's table."""
+        self._check()
         is_plain = keys.dtype.names is None
         runs = self._plain if is_plain else self._pairs
         if runs.is_empty:
@@ -179,6 +184,10 @@ class SpilledColumns:
         for table, places in self._by_table(key_groups):
             values[places], present[places] = table.get_columns(key_groups[places], keys[places])
         return values, present
+
+    def _check(self) -> None:
+        if self._is_closed:
+            raise errors.StateError("the state is closed")
 
     def _by_table(self, key_groups: KeyGroups) -> Iterator[tuple[Any, npt.NDArray[np.int64]]]:
         shards = self._shard_of[key_groups]
@@ -207,7 +216,10 @@ class SpilledColumns:
         known = [False] * len(keys)
         plain = [place for place, key in enumerate(keys) if key is not None]
         if plain:
-            groups, longs = np.array(kgs, np.int32)[plain], np.array([keys[place] for place in plain], np.int64)
+            groups, longs = (
+                np.array(kgs, np.int32)[plain],
+                np.array([keys[place] for place in plain], np.int64),
+            )
             order = value_columns.row_order(longs, groups)
             flags = self._plain.get(groups[order], longs[order])[2]
             for place, flag in zip(order.tolist(), flags.tolist(), strict=True):
@@ -242,5 +254,6 @@ class SpilledColumns:
 
     def close(self) -> None:
         """Remove the files of the runs."""
+        self._is_closed = True
         self._plain.close()
         self._pairs.close()
