@@ -4,8 +4,8 @@ The file has one column behind the other: key groups, keys, flags, values. In me
 key in ``STEP``; a search finds among these where to read, and goes on in what it has read. All the cells of a search
 take each step of it together, as in ``long_index``.
 
-The file is no stored format, because it goes with its overlay. It is read, and not memory-mapped: mapped pages count as
-resident.
+The file is not a stored format, because it goes with its overlay. It is read by calls and not memory-mapped, because
+mapped pages count as resident memory.
 """
 
 from __future__ import annotations
@@ -69,10 +69,8 @@ class SortedRun:
         columns = (part.key_groups.astype(_GROUP), part.keys, part.present, part.values)
         with failures.translated(self._path, "writing"):
             for number, column in enumerate(columns):
-                data, at = (
-                    memoryview(np.ascontiguousarray(column).view(np.uint8)),
-                    self._at(number, self.rows),
-                )
+                plain: Any = np.ascontiguousarray(column).view(np.uint8)
+                data, at = memoryview(plain), self._at(number, self.rows)
                 while data:
                     written = os.pwrite(self._file, data, at)
                     data, at = data[written:], at + written
@@ -80,8 +78,8 @@ class SortedRun:
 
     def _at(self, column: int, row: int) -> int:
         """Where in the file a column has that row."""
-        before = sum(dtype.itemsize for dtype in self._dtypes[:column])
-        return self._room * before + row * int(self._dtypes[column].itemsize)
+        sizes = [int(dtype.itemsize) for dtype in self._dtypes]
+        return self._room * sum(sizes[:column]) + row * sizes[column]
 
     def _read(self, column: int, start: int, end: int) -> Any:
         size = (end - start) * int(self._dtypes[column].itemsize)
@@ -123,7 +121,7 @@ class SortedRun:
         return known
 
     def _steps(self, groups: KeyGroups, keys: Any) -> Iterator[tuple[int, int, slice]]:
-        """What to read for these cells: the first row, the one behind the last, and which of the cells it is for."""
+        """The rows to read for these cells: the first, the one behind the last, and the cells that they are for."""
         steps = last_not_behind(self._groups, self._keys, groups, keys)
         needed = np.unique(steps[steps >= 0])
         at = 0
@@ -146,7 +144,7 @@ class SortedRun:
 def last_not_behind(groups: Any, keys: Any, wanted_groups: Any, wanted: Any) -> RowNumbers:
     """For each wanted cell the number of the last of the cells in order that is not behind it; -1: all are."""
     asked = wanted_groups.astype(groups.dtype)
-    found = np.searchsorted(groups, asked) - 1  # the last one of an earlier key group
+    found: RowNumbers = np.searchsorted(groups, asked) - 1  # the last one of an earlier key group
     end = np.searchsorted(groups, asked, "right") - 1
     for bit in reversed(range(int((end - found).max(initial=0)).bit_length())):
         # Beyond the end the last one is tried again; if that is not behind the cell, it is the one.

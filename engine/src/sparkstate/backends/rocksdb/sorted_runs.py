@@ -66,8 +66,8 @@ class SortedRuns:
         return self._path.with_name(f"{self._path.name}-{next(self._numbers)}")
 
     def get(self, groups: KeyGroups, keys: Any) -> tuple[Values, Flags, Flags]:
-        """What was added last for each of these cells, which are in order: its value, whether there is one, and whether
-        anything was added at all."""
+        """The last change of each of these cells, which are in order: its value, whether there is one, and whether the
+        cell was changed at all."""
         values, present = np.zeros(len(keys), self._dtype), np.zeros(len(keys), np.bool_)
         known = np.zeros(len(keys), np.bool_)
         for run in reversed(self._runs):
@@ -102,7 +102,7 @@ class _RunReader:
         self._next = start
         self._at_once = at_once
         self.ahead = run.read(start, start)
-        """What was read and not taken."""
+        """Entries that were read and not taken."""
 
     def fill(self) -> bool:
         """Whether there is any more."""
@@ -116,7 +116,7 @@ class _RunReader:
         return int(self.ahead.key_groups[-1]), self.ahead.keys[-1].item()
 
     def take(self, until: ValueColumns) -> ValueColumns:
-        """What was read up to a cell."""
+        """The entries up to a cell, of those that were read."""
         ahead = self.ahead
         found = last_not_behind(ahead.key_groups, ahead.keys, until.key_groups, until.keys)
         count = int(found[0]) + 1

@@ -271,7 +271,7 @@ class RocksSpill:
         self._on_close = on_close
         self._positions = tables.PositionCounter()
         self._tables: dict[tuple[str, str], Any] = {}
-        self._new_database = lambda: Database(directory / "db", new_options, (), clock, reads)
+        self._new_database = functools.partial(Database, directory / "db", new_options, (), clock, reads)
         directory.mkdir(parents=True, exist_ok=True)
         self._db: Database | None = None
         self._is_closed = False

@@ -1,8 +1,8 @@
-"""What was spilled of a columnar table: columns as sorted runs, and the rest as rows.
+"""The spilled changes of a columnar table: columns as sorted runs, and the rest as rows.
 
 Null keys and namespaces of text have no place in columns, and are rows of the spill's RocksDB. So are single cells of
 whole-number namespaces until such namespaces come as columns, because functions called per record read them one by one.
-Therefore, what is in the runs is newer than the rows, and hides them.
+Therefore, entries of the runs are newer than the rows, and hide them.
 
 Runs have filters in memory, for which there is a bound. Beyond it the runs become rows, and so does what comes later.
 """
@@ -60,13 +60,14 @@ class SpilledColumns:
     def leave_runs(self) -> Iterator[FamilyWrites]:
         """The entries of the runs as rows, to be written; then there are no more runs."""
         self._has_left = True
-        for runs, name in self._named():
+        for runs in (self._plain, self._pairs):
             for part in runs.parts():
-                yield self.writes(TableChanges(self.spec, **{name: part}), {})
+                yield self.writes(self._changes(part), {})
             runs.close()
 
-    def _named(self) -> tuple[tuple[SortedRuns, str], tuple[SortedRuns, str]]:
-        return (self._plain, "columns"), (self._pairs, "pairs")
+    def _changes(self, part: ValueColumns) -> TableChanges:
+        is_plain = part.keys.dtype.names is None
+        return TableChanges(self.spec, columns=part) if is_plain else TableChanges(self.spec, pairs=part)
 
     @property
     def nbytes(self) -> int:
@@ -235,12 +236,11 @@ class SpilledColumns:
 
     def copy_runs(self, stores: Mapping[int, RocksDBShardStore]) -> None:
         """Apply the runs to the stores, after the rows."""
-        for runs, name in self._named():
+        for runs in (self._plain, self._pairs):
             for part in runs.parts():
                 for shard, columns in self._by_shard(part):
                     table = stores[shard].table(self.spec)
-                    changes = TableChanges(self.spec, **{name: columns})
-                    stores[shard].write_rows(self.spec, table.writes(changes, {}))
+                    stores[shard].write_rows(self.spec, table.writes(self._changes(columns), {}))
 
     def _by_shard(self, columns: ValueColumns) -> Iterator[tuple[int, ValueColumns]]:
         """Pieces of one shard each; shards are ranges of key groups, which are in order."""
