@@ -164,6 +164,31 @@ def test_the_heaviest_overlay_goes_to_disk_first_whichever_is_fed(side):
     assert light.spill is None
 
 
+class Total(KeyedProcessFunction):
+    def open(self, ctx):
+        self.total = ctx.get_state(ValueStateDescriptor("total", Types.LONG()))
+
+    def process_element(self, value, ctx):
+        self.total.update((self.total.value() or 0) + value.amount)
+        yield value.user, self.total.value()
+
+
+def test_output_goes_to_disk_first_and_state_stays_where_that_is_enough(tmp_path):
+    side = Side(tmp_path, 60_000, Total())
+    overlay = side.operator.begin(1, MIN_WATERMARK, 0)
+    for _ in range(60):
+        side.operator.process_batch(overlay, users(60))
+    assert side.budget.spilled > 1
+    assert overlay.files is not None
+    assert overlay.spill is None
+    side.operator.finish(overlay, MIN_WATERMARK)
+    assert overlay.row_count() == 3_600
+    commit_overlays([(side.operator, overlay)])
+    assert side.operator.read_value("total", "user-59") == 59 * 60
+    overlay.close()
+    side.close()
+
+
 def test_an_overlay_that_nobody_knows_any_more_leaves_no_file(side):
     overlay: Overlay | None = side.operator.begin(1, MIN_WATERMARK, 0)
     for start in range(0, 2_000, 500):

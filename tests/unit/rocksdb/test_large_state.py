@@ -119,9 +119,9 @@ def test_state_of_the_defaults_before_is_read_with_these_and_back(make_slot, bef
 def options_of_a_spill(slot) -> str:
     folder = slot.folder()
     spill = slot.factory.create_spill({0: slot.store()}, [0] * 128, folder)
-    spill.add([cells.values({1: 1})], {1: 1})
+    spill.add([cells.values({"a": "b"}, cells.NAMES)], {"a": 1})
     text = options_of(folder / "db")
-    return text[text.index('[CFOptions "op/total"]') :]
+    return text[text.index('[CFOptions "op/names"]') :]
 
 
 def test_an_overlay_on_disk_is_neither_made_smaller_nor_merged_at_once(slot):

@@ -29,6 +29,7 @@ def test_a_sixth_is_for_overlays_and_the_rest_of_the_budget_is_divided_as_in_fli
     assert divided.source == "managed"
     assert divided.budget == 360 * MIB
     assert divided.overlays == 60 * MIB
+    assert divided.filters == 7.5 * MIB
     assert divided.cache == 250 * MIB
     assert divided.write_buffers == 100 * MIB
 

@@ -129,8 +129,24 @@ def encode(values: Values) -> list[bytes]:
         if len(places):
             width = np.dtype(wire).itemsize
             rows[places, 2 : 2 + width] = values[places].astype(wire).view(np.uint8).reshape(-1, width)
-    data, ends = rows.tobytes(), np.arange(len(values)) * _WIDEST + _LENGTHS[tags]
-    return [data[start:end] for start, end in zip(range(0, len(data), _WIDEST), ends.tolist(), strict=True)]
+    return _cut(rows, _LENGTHS[tags])
+
+
+def _cut(rows: npt.NDArray[np.uint8], lengths: Longs) -> list[bytes]:
+    """The beginning of each row, by its length. If they are of one length, NumPy makes bytes of untyped fields in a
+    fraction of the time that slices take."""
+    found = np.empty(len(rows), object)
+    for length in range(2, _WIDEST + 1):
+        places = np.flatnonzero(lengths == length)
+        if not len(places):
+            continue
+        untyped = np.dtype((np.void, length))
+        cut: list[bytes] = np.ascontiguousarray(rows[places, :length]).view(untyped)[:, 0].tolist()
+        if len(cut) == len(rows):
+            return cut
+        found[places] = np.fromiter(cut, object, len(cut))
+    values: list[bytes] = found.tolist()
+    return values
 
 
 def _tags(values: Values) -> npt.NDArray[np.uint8]:

@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from sparkstate.backends import column_codec, long_index, value_columns
-from sparkstate.backends.base import DELETED, Cell, NamespacedCell, TableChanges, TableSpec
+from sparkstate.backends import column_cells, column_codec, value_columns
+from sparkstate.backends.base import Cell, NamespacedCell, TableChanges, TableSpec
 from sparkstate.backends.canonical import RowBlock, TableCodec
 from sparkstate.backends.hashmap.key_groups import KeyGroupsOfKeys
 from sparkstate.backends.hashmap.layered_columns import ColumnView, LayeredColumns
@@ -61,7 +61,7 @@ class HashMapColumnTable:
         self._others = HashMapValueTable(spec, key_groups)
 
     def get(self, kg: int, cell: Cell) -> Any:
-        if type(cell) is int or (self._has_pairs and _is_pair(cell)):
+        if type(cell) is int or (self._has_pairs and column_cells.is_pair(cell)):
             return self.get_many([kg], [cell])[0]
         return self._others.get(kg, cell)
 
@@ -75,9 +75,15 @@ class HashMapColumnTable:
             read = self.get_many([kgs[place] for place in plain], [cells[place] for place in plain])
             for place, value in zip(plain, read, strict=True):
                 found[place] = value
-        spaced = [place for place, cell in enumerate(cells) if _is_pair(cell)] if self._has_pairs else []
+        spaced = (
+            [place for place, cell in enumerate(cells) if column_cells.is_pair(cell)]
+            if self._has_pairs
+            else []
+        )
         if spaced:
-            values = value_columns.to_objects(*self._pairs.read(_pairs([cells[place] for place in spaced])))
+            values = value_columns.to_objects(
+                *self._pairs.read(column_cells.pairs_of([cells[place] for place in spaced]))
+            )
             for place, value in zip(spaced, values, strict=True):
                 found[place] = value
         return found
@@ -102,13 +108,12 @@ class HashMapColumnTable:
             self._move_pairs()
             self._pairs.write(changes.pairs)
         if self._has_pairs:
-            self._write_pairs({cell: v for cell, v in changes.values.items() if _is_pair(cell)}, kgs)
+            self._write_pairs(
+                {cell: v for cell, v in changes.values.items() if column_cells.is_pair(cell)}, kgs
+            )
         plain = {cell: value for cell, value in changes.values.items() if type(cell) is int}
         if plain:
-            groups = np.fromiter(map(kgs.__getitem__, plain), np.int32, len(plain))
-            keys = np.fromiter(plain, np.int64, len(plain))
-            values = [None if value is DELETED else value for value in plain.values()]
-            self._columns.write(ValueColumns(keys, groups, *value_columns.to_columns(values, self._dtype)))
+            self._columns.write(column_cells.plain_columns(plain, kgs, self._dtype))
         if len(plain) == len(changes.values):
             return 0
         return self._others.apply(self._other_changes(changes), kgs)
@@ -118,7 +123,7 @@ class HashMapColumnTable:
         if self._has_pairs:
             return
         self._has_pairs = True
-        found = {cell: value for cell, value in self._others.cells.items() if _is_pair(cell)}
+        found = {cell: value for cell, value in self._others.cells.items() if column_cells.is_pair(cell)}
         if found:
             self._write_pairs(found, self._others.key_groups.by_key)
             self._others.cells.fold()
@@ -126,12 +131,8 @@ class HashMapColumnTable:
                 self._others.cells.delete(cell)
 
     def _write_pairs(self, cells: Mapping[Any, Any], kgs: Mapping[Any, int]) -> None:
-        if not cells:
-            return
-        groups = np.fromiter((kgs[cell.key] for cell in cells), np.int32, len(cells))
-        values = [None if value is DELETED else value for value in cells.values()]
-        columns = value_columns.to_columns(values, self._dtype)
-        self._pairs.write(ValueColumns(_pairs(list(cells)), groups, *columns))
+        if cells:
+            self._pairs.write(column_cells.pair_columns(cells, kgs, self._dtype))
 
     def _other_changes(self, changes: TableChanges) -> TableChanges:
         """The part that has no place in columns."""
@@ -139,7 +140,7 @@ class HashMapColumnTable:
         values = {
             cell: value
             for cell, value in changes.values.items()
-            if type(cell) is not int and not (has_pairs and _is_pair(cell))
+            if type(cell) is not int and not (has_pairs and column_cells.is_pair(cell))
         }
         return TableChanges(changes.spec, values)
 
@@ -180,16 +181,6 @@ class HashMapColumnTable:
         values = column_codec.decode_all(stored, codec.value_type, self._dtype)
         present = np.ones(len(plain), np.bool_)
         self._columns.write(ValueColumns(longs, np.array(groups, np.int32), values, present))
-
-
-def _is_pair(cell: Cell) -> bool:
-    """Whether key and namespace of a cell are whole numbers."""
-    return type(cell) is NamespacedCell and type(cell.key) is int and type(cell.namespace) is int
-
-
-def _pairs(cells: Sequence[NamespacedCell]) -> Any:
-    keys = np.fromiter((cell.key for cell in cells), np.int64, len(cells))
-    return long_index.pairs(keys, np.fromiter((cell.namespace for cell in cells), np.int64, len(cells)))
 
 
 def blocks_of(table: int, columns: ValueColumns) -> Iterator[RowBlock]:

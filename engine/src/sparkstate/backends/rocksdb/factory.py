@@ -120,11 +120,17 @@ class RocksDBStoreFactory:
             clock=self._clock,
             reads=self._reads,
             make_room=self._make_room,
+            has_room=self._has_room,
             on_close=self._spill_closed,
         )
         with self._lock:
             self._spills.append(spill)
         return spill
+
+    def _has_room(self, added: int) -> bool:
+        """Whether the filters of spilled columns may take so many more bytes."""
+        # Without the lock, which the garbage collector may want here: it closes spills. They then are in another list.
+        return sum(spill.nbytes for spill in self._spills) + added <= self.plan.filters
 
     def _spill_closed(self, spill: RocksSpill) -> None:
         with self._lock:

@@ -20,6 +20,7 @@ _KIB = 1024
 _MIB = 1024 * _KIB
 _LEAST_BUDGET = 1 * _MIB
 _OVERLAY_SHARE = 6
+_FILTER_SHARE = 8
 LEAST_MEMTABLE = 4 * _KIB
 """Of write buffers for each memtable: the smallest block, which a memtable takes with its first row. With less, a row
 in each of them is beyond the limit, and they are flushed all the time. docs/state-backends.md has the figures."""
@@ -34,6 +35,9 @@ class MemoryPlan:
     overlays: int = 0
     """Bytes that the overlays of running epochs may take before they go to disk: a sixth of the budget.
     The rest is RocksDB's."""
+    filters: int = 0
+    """Bytes that the filters of overlays on disk may take: an eighth of what overlays may. They fit into the half that
+    is left for a commit, of which overlays on disk need little."""
     cache: int = 0
     write_buffers: int = 0
     arena_block: int = 0
@@ -76,6 +80,7 @@ def plan(settings: StateBackendSettings) -> MemoryPlan:
         source=source,
         budget=budget,
         overlays=overlays,
+        filters=overlays // _FILTER_SHARE,
         cache=int((3 - ratio) * stores / 3),
         write_buffers=write_buffers,
         arena_block=arena_block(write_buffers),

@@ -10,13 +10,17 @@ byte before the value says what a row means:
 ====  ==========================================================================================
 
 Positions of list elements start at 0 here and are moved behind the store's own at the commit.
+
+Numbers by whole-number keys are not rows but sorted runs of arrays (``spilled_columns``). Where there is nothing else,
+no RocksDB is opened.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,6 +42,7 @@ from sparkstate.backends.rocksdb.family import Family, FamilyWrites
 from sparkstate.backends.rocksdb.reading import Reads
 from sparkstate.backends.rocksdb.snapshots import TIMER_KINDS
 from sparkstate.backends.rocksdb.spill_commit import GONE, REPLACED, STANDS, copy_rows
+from sparkstate.backends.rocksdb.spilled_columns import SpilledColumns
 from sparkstate.backends.rocksdb.store import RocksDBShardStore
 from sparkstate.backends.value_columns import Flags, KeyGroups, Values
 from sparkstate.clock import Clock
@@ -238,7 +243,8 @@ _TABLES: Mapping[StateKind, type[SpilledTable]] = {
 
 
 class RocksSpill:
-    """A ``Spill``. ``directory`` is its own; ``on_close`` is told when its memory is free again."""
+    """A ``Spill``. ``directory`` is its own; ``has_room`` says whether it may take so many more bytes of memory, and
+    ``on_close`` is told when its memory is free again."""
 
     def __init__(
         self,
@@ -252,6 +258,7 @@ class RocksSpill:
         clock: Clock,
         reads: Reads,
         make_room: Callable[[], None],
+        has_room: Callable[[int], bool],
         on_close: Callable[[RocksSpill], None],
     ) -> None:
         self._stores = stores
@@ -260,50 +267,90 @@ class RocksSpill:
         self._write_batch_bytes = write_batch_bytes
         self._row_limit = row_limit
         self._make_room = make_room
+        self._has_room = has_room
         self._on_close = on_close
         self._positions = tables.PositionCounter()
         self._tables: dict[tuple[str, str], Any] = {}
+        self._new_database = functools.partial(Database, directory / "db", new_options, (), clock, reads)
         directory.mkdir(parents=True, exist_ok=True)
-        self._db: Database | None = Database(directory / "db", new_options, (), clock, reads)
+        self._db: Database | None = None
+        self._is_closed = False
 
     def database(self) -> Database | None:
-        """The open database; None after ``close``."""
+        """The open database; None before the first row and after ``close``."""
         return self._db
 
-    def _open(self) -> Database:
-        if self._db is None:
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory outside of RocksDB."""
+        return sum(table.nbytes for table in list(self._tables.values()) if isinstance(table, SpilledColumns))
+
+    def _check(self) -> None:
+        if self._is_closed:
             raise errors.StateError(f"the overlay's files in {self._directory} are gone: it was given up")
+
+    def _open(self) -> Database:
+        self._check()
+        if self._db is None:
+            self._db = self._new_database()
         return self._db
 
     def table(self, spec: TableSpec) -> Any:
         name = (spec.uid, spec.name)
         found = self._tables.get(name)
         if found is None:
-            family = self._open().family(layout.family_name(spec))
-            found = self._tables[name] = self._make_table(spec, family)
+            self._check()
+            found = self._tables[name] = self._make_table(spec)
         return found
 
-    def _make_table(self, spec: TableSpec, family: Family) -> Any:
+    def _make_table(self, spec: TableSpec) -> Any:
         if spec.kind in TIMER_KINDS:
-            return SpilledTimers(spec, family, self._row_limit)
+            return SpilledTimers(spec, self._family(spec), self._row_limit)
         committed = {shard: store.table(spec) for shard, store in self._stores.items()}
+        if spec.is_columnar:
+            path = self._directory / f"run-{len(self._tables)}"
+            make_rows = functools.partial(self._make_rows, spec, committed)
+            return SpilledColumns(spec, path, make_rows, committed, self._shard_of)
+        return self._make_rows(spec, committed)
+
+    def _make_rows(self, spec: TableSpec, committed: Mapping[int, Any]) -> SpilledTable:
         shard_of = self._shard_of
         return _TABLES[spec.kind](
-            spec, family, self._row_limit, self._positions, lambda kg: committed[shard_of[kg]]
+            spec, self._family(spec), self._row_limit, self._positions, lambda kg: committed[shard_of[kg]]
         )
 
+    def _family(self, spec: TableSpec) -> Family:
+        return self._open().family(layout.family_name(spec))
+
     def add(self, changes: Sequence[TableChanges], kgs: Mapping[Any, int]) -> None:
-        database = self._open()
+        self._check()
         for change in changes:
-            for part in _parts(change):
-                writes = self.table(change.spec).writes(part, kgs)
-                database.write([writes], self._write_batch_bytes, self._make_room)
+            table = self.table(change.spec)
+            rows = self._take_columns(table, change, kgs) if isinstance(table, SpilledColumns) else change
+            for part in _parts(rows):
+                self._write([table.writes(part, kgs)])
+
+    def _take_columns(
+        self, table: SpilledColumns, changes: TableChanges, kgs: Mapping[Any, int]
+    ) -> TableChanges:
+        if (added := table.most_bytes(changes)) and not self._has_room(added):
+            self._write(table.leave_runs())
+        return table.take_columns(changes, kgs)
+
+    def _write(self, writes: Iterable[FamilyWrites]) -> None:
+        self._open().write(writes, self._write_batch_bytes, self._make_room)
 
     def standing(self, spec: TableSpec, timers: Sequence[Timer]) -> list[bool | None]:
+        self._check()
+        if (spec.uid, spec.name) not in self._tables:  # no database is opened to find nothing
+            return [None] * len(timers)
         standing: list[bool | None] = self.table(spec).standing(timers)
         return standing
 
     def due(self, spec: TableSpec, start: bytes, until: int, limit: int) -> tuple[list[Timer], list[bytes]]:
+        self._check()
+        if (spec.uid, spec.name) not in self._tables:
+            return [], []
         found: tuple[list[Timer], list[bytes]] = self.table(spec).due(start, until, limit)
         return found
 
@@ -311,19 +358,27 @@ class RocksSpill:
         return composite.encode_long(timestamp)
 
     def commit(self) -> None:
-        self._open()
+        self._check()
         bases = {
             shard: store.take_positions(self._positions.following) for shard, store in self._stores.items()
         }
         for table in self._tables.values():
-            copy_rows(table.spec, table.family, self._stores, self._shard_of, bases)
+            if table.family is not None:
+                copy_rows(table.spec, table.family, self._stores, self._shard_of, bases)
+            if isinstance(table, SpilledColumns):
+                table.copy_runs(self._stores)
 
     def close(self) -> None:
-        if self._db is None:
+        if self._is_closed:
             return
-        database, self._db = self._db, None
+        self._is_closed = True
+        for table in self._tables.values():
+            if isinstance(table, SpilledColumns):
+                table.close()
         self._tables.clear()
-        database.close()
+        database, self._db = self._db, None
+        if database is not None:
+            database.close()
         shutil.rmtree(self._directory, ignore_errors=True)
         self._on_close(self)
 

@@ -101,21 +101,23 @@ class EpochBudget:
         for each, its_tables in sorted(living, key=lambda item: item[0].weight, reverse=True):
             if self.used_bytes() <= allowed:
                 break
-            moved |= self._relieve(its_tables, each, allowed // _SMALL) and each is overlay
+            moved |= self._relieve(its_tables, each, allowed) and each is overlay
         return moved
 
-    def _relieve(self, tables: OperatorTables, overlay: Overlay, small: int) -> bool:
-        moved = False
+    def _relieve(self, tables: OperatorTables, overlay: Overlay, allowed: int) -> bool:
+        """Batches first: nobody looks for anything in them, so all that they cost is one write and one read."""
+        moved, small = False, allowed // _SMALL
         if not overlay.finished:
             # The output of a finished overlay may be read at this moment, by another thread.
             if weighing.output_bytes(overlay) > small:
                 self.write_outputs(overlay)
             if weighing.held_bytes(overlay) > small:
                 spilling.sort_to_disk(overlay, self.files_of(overlay))
-        if weighing.state_bytes(overlay) > small:
-            self.move_to_disk(tables, overlay)
-            moved = True
         overlay.weight = weighing.weigh(overlay)
+        if self.used_bytes() > allowed and weighing.state_bytes(overlay) > small:
+            self.move_to_disk(tables, overlay)
+            overlay.weight = weighing.weigh(overlay)
+            moved = True
         self.spilled += 1
         return moved
 

@@ -156,7 +156,9 @@ class OperatorTables:
         for handle in self._prefetched:
             table = overlay.tables[handle.number]
             table.grow(count)
-            for shard, numbers in by_shard.items():
+            # A spill is one for all shards.
+            parts = by_shard if table.spilled is None else {0: np.arange(before, count)}
+            for shard, numbers in parts.items():
                 if len(numbers):
                     self._read(overlay, handle, shard, numbers)
             table.read += table.entries[len(table.read) :]

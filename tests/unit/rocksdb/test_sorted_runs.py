@@ -1,0 +1,310 @@
+"""Spilled numbers in sorted runs: a dict, however often they are merged and whatever is read between."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.backends import cells
+
+from sparkstate import errors
+from sparkstate.backends import base, column_cells, loader
+from sparkstate.backends.base import DELETED, NamespacedCell, StateKind, TableChanges, TableSpec
+from sparkstate.backends.rocksdb import sorted_run, sorted_runs, spilled_columns
+from sparkstate.backends.rocksdb.sorted_runs import SortedRuns
+from sparkstate.keygroups import KeySpace
+from sparkstate.local_state import inheritance
+from sparkstate.serde.types import Types
+from sparkstate.settings import MIB, StateBackendSettings
+
+KEYS = [0, 1, 2, 129, -1, -2, 2**63 - 1, -(2**63)]
+SPACES = [0, 5, -(2**63)]
+KEY_SPACE = KeySpace(128, 2)
+SPEC = TableSpec("op", "half", StateKind.VALUE, Types.LONG(), Types.DOUBLE())
+
+pairs = st.builds(NamespacedCell, st.sampled_from(KEYS), st.sampled_from(SPACES))
+values = st.one_of(st.just(DELETED), st.floats(allow_nan=False))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _few_rows_at_once() -> Iterator[None]:
+    """So that some keys need several steps, reads and merges."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sorted_run, "STEP", 2)
+        patch.setattr(sorted_run, "_STEPS_AT_ONCE", 2)
+        patch.setattr(sorted_runs, "MOST_RUNS", 2)
+        patch.setattr(sorted_runs, "_ROWS_AT_ONCE", 3)
+        patch.setattr(spilled_columns, "_ROWS_AT_ONCE", 2)
+        yield
+
+
+def groups(added: dict[Any, Any]) -> dict[Any, int]:
+    return cells.groups([TableChanges(SPEC, values=added)])
+
+
+def columns(added: dict[Any, Any]) -> Any:
+    make: Callable[..., Any] = column_cells.plain_columns
+    if any(column_cells.is_pair(cell) for cell in added):
+        make = column_cells.pair_columns
+    return make(added, groups(added), np.float64)
+
+
+def row_order(cell: Any) -> tuple[Any, ...]:
+    return (cells.group_of(cell.key), *cell) if isinstance(cell, tuple) else (cells.group_of(cell), cell)
+
+
+def listed(found: Iterator[Any]) -> list[Any]:
+    return [
+        (NamespacedCell(*key) if isinstance(key, tuple) else key, value if is_there else DELETED)
+        for part in found
+        for key, value, is_there in zip(
+            part.keys.tolist(), part.values.tolist(), part.present.tolist(), strict=True
+        )
+    ]
+
+
+@pytest.mark.parametrize("cell", [st.sampled_from(KEYS), pairs], ids=["keys", "with namespaces"])
+@settings(max_examples=100, deadline=None)
+@given(data=st.data())
+def test_runs_are_a_dict(cell: Any, data: Any) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        runs, expected = SortedRuns(Path(folder) / "run", np.dtype(np.float64)), {}
+        for added in data.draw(st.lists(st.dictionaries(cell, values, min_size=1), min_size=1, max_size=9)):
+            runs.add(columns(added))
+            expected.update(added)
+            asked = dict.fromkeys(sorted(data.draw(st.sets(cell, min_size=1)), key=row_order), 0.0)
+            wanted = columns(asked)
+            found, present, known = (each.tolist() for each in runs.get(wanted.key_groups, wanted.keys))
+            assert known == [each in expected for each in asked]
+            assert present == [expected.get(each, DELETED) is not DELETED for each in asked]
+            assert [v for v, p in zip(found, present, strict=True) if p] == [
+                expected[each] for each in asked if expected.get(each, DELETED) is not DELETED
+            ]
+        in_order = sorted(expected.items(), key=lambda item: row_order(item[0]))
+        assert listed(runs.parts()) == in_order
+        assert len(os.listdir(folder)) <= 4
+        runs.close()
+        assert os.listdir(folder) == []
+
+
+def stored_of(state: dict[Any, Any], asked: list[Any]) -> list[Any]:
+    """What a table answers: None for what is not there."""
+    return [None if state.get(cell) is DELETED else state.get(cell) for cell in asked]
+
+
+class Spilled:
+    """A spill above two stores of RocksDB, and what there has to be, by cell."""
+
+    def __init__(self, folder: Path) -> None:
+        settings = StateBackendSettings(type="rocksdb", managed_memory_bytes=8 * MIB)
+        self.factory: Any = loader.create_store_factory(settings, folder / "factory")
+        self.stores = {
+            shard: self.factory.create(shard, KEY_SPACE.key_groups_of_shard(shard), folder / str(shard))
+            for shard in range(2)
+        }
+        self.shard_of = [KEY_SPACE.shard_of_key_group(kg) for kg in range(128)]
+        self.folder = folder / "spill"
+        self.spill = self.factory.create_spill(self.stores, self.shard_of, self.folder)
+        self.has_room = True
+        self.spill._has_room = lambda _: self.has_room
+        self.committed: dict[Any, Any] = {}
+        self.state: dict[Any, Any] = {}
+
+    def commit_first(self, added: dict[Any, Any]) -> None:
+        for shard, store in self.stores.items():
+            own = {c: v for c, v in added.items() if self.shard_of[groups({c: v})[base.key_of(c)]] == shard}
+            store.commit([TableChanges(SPEC, values=own)], groups(own))
+        self.committed = dict(added)
+        self.state.update(added)
+
+    def add(self, kind: str, added: dict[Any, Any]) -> None:
+        of_kind = {"values": {}, "columns": {}, "pairs": {}}
+        for cell, value in added.items():
+            name = "columns" if type(cell) is int else "pairs" if column_cells.is_pair(cell) else "values"
+            of_kind[name if kind == "columns" else "values"][cell] = value
+        changes = TableChanges(SPEC, values=of_kind["values"])
+        changes.columns = columns(of_kind["columns"]) if of_kind["columns"] else None
+        changes.pairs = columns(of_kind["pairs"]) if of_kind["pairs"] else None
+        self.spill.add([changes], groups(of_kind["values"]))
+        self.state.update(added)
+
+    def read(self, table_of: Callable[[int], Any], asked: list[Any]) -> list[Any]:
+        kgs = [cells.group_of(base.key_of(cell)) for cell in asked]
+        return [table_of(kg).get(kg, cell) for kg, cell in zip(kgs, asked, strict=True)]
+
+    def close(self) -> None:
+        self.spill.close()
+        for store in self.stores.values():
+            store.close()
+        self.factory.close()
+
+
+CELLS = [None, *KEYS, *(NamespacedCell(key, space) for key in (None, 1, -1) for space in (0, 5, "n"))]
+some = st.dictionaries(st.sampled_from(CELLS), values, min_size=1, max_size=8)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    stored=st.dictionaries(st.sampled_from(CELLS), st.floats(allow_nan=False)),
+    steps=st.lists(st.tuples(st.sampled_from(["values", "columns"]), some), min_size=1, max_size=6),
+    is_committed=st.booleans(),
+    at_once=st.integers(1, 3),
+    until=st.integers(0, 7),
+)
+def test_a_spill_is_a_dict_whichever_way_changes_come(
+    stored: dict[Any, Any], steps: list[Any], is_committed: bool, at_once: int, until: int
+) -> None:
+    """``until``: from this step on there is no memory for more runs."""
+    with tempfile.TemporaryDirectory() as folder:
+        side = Spilled(Path(folder))
+        side.commit_first(stored)
+        spilled = set()
+        table = side.spill.table(SPEC)
+        for number, (kind, added) in enumerate(steps):
+            side.has_room = number < until
+            side.add(kind, added)
+            spilled |= {cell for cell in added if not isinstance(cell, NamespacedCell)}
+            expected = stored_of(side.state, CELLS)
+            kgs = [cells.group_of(base.key_of(cell)) for cell in CELLS]
+            assert side.read(lambda _: table, CELLS) == table.get_many(kgs, CELLS) == expected
+            pair_cells = [cell for cell in CELLS if column_cells.is_pair(cell)]
+            read, present = table.get_columns(
+                np.array([cells.group_of(c.key) for c in pair_cells], np.int32),
+                column_cells.pairs_of(pair_cells),
+            )
+            found = [v if p else None for v, p in zip(read.tolist(), present.tolist(), strict=True)]
+            assert found == stored_of(side.state, pair_cells)
+        parts = list(table.keys(at_once))
+        assert all(0 < len(part) <= at_once for part in parts)
+        found_keys = [key for part in parts for _, key in part]
+        assert sorted(map(repr, found_keys)) == sorted(map(repr, spilled))
+        plain = [cell for cell in CELLS if not isinstance(cell, NamespacedCell)]
+        assert table.mentions(list(map(cells.group_of, plain)), plain) == [key in spilled for key in plain]
+        if is_committed:
+            side.spill.commit()
+        side.spill.close()
+        assert not side.folder.exists()
+        state = side.state if is_committed else side.committed
+        read = side.read(lambda kg: side.stores[side.shard_of[kg]].table(SPEC), CELLS)
+        assert read == stored_of(state, CELLS)
+        side.close()
+
+
+@pytest.mark.parametrize("until", [0, 3, 100], ids=["rows", "runs at first", "runs"])
+def test_keys_that_are_listed_while_more_are_spilled_come_once(until: int, tmp_path: Path) -> None:
+    side = Spilled(tmp_path)
+    side.has_room = until > 0
+    side.add("columns", {None: 0.0, **dict.fromkeys(range(0, 100, 2), 1.0)})
+    found = []
+    for number, part in enumerate(side.spill.table(SPEC).keys(7)):
+        found += [key for _, key in part]
+        side.has_room = number < until
+        side.add("columns", {None: 0.0, **dict.fromkeys(range(100), 2.0)})
+    assert len(found) == len(set(found))
+    assert {None, *range(0, 100, 2)} <= set(found)
+    side.close()
+
+
+def test_filters_of_all_overlays_have_one_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sorted_run, "STEP", 4096)
+    side = Spilled(tmp_path)
+    most = side.factory.plan.filters
+    spills = [side.factory.create_spill(side.stores, side.shard_of, tmp_path / name) for name in ("a", "b")]
+    for start in range(0, 100_000, 10_000):
+        added = columns(dict.fromkeys(range(start, start + 10_000), 1.0))
+        for spill in spills:
+            spill.add([TableChanges(SPEC, columns=added)], {})
+        taken = sum(spill.nbytes for spill in spills)
+        assert taken <= most
+        assert taken > 0 or start > 0
+    assert [spill.nbytes for spill in spills] == [0, 0]
+    assert spills[0].table(SPEC).get_many([cells.group_of(99_999)], [99_999]) == [1.0]
+    for spill in spills:
+        spill.close()
+    side.close()
+
+
+def test_numbers_open_no_database(tmp_path: Path) -> None:
+    side = Spilled(tmp_path)
+    side.add("columns", {1: 1.0, NamespacedCell(1, 5): 2.0})
+    assert side.spill.due(cells.TIMERS, b"", 5, 1) == ([], [])
+    assert side.spill.standing(cells.TIMERS, [cells.timer(1, 1)]) == [None]
+    assert side.spill.database() is None
+    side.add("values", {None: 1.0})
+    assert side.spill.database() is not None
+    side.close()
+
+
+def test_a_spill_that_was_given_up_answers_nothing(tmp_path: Path) -> None:
+    side = Spilled(tmp_path)
+    side.add("columns", {1: 1.0})
+    table = side.spill.table(SPEC)
+    side.spill.close()
+    for cell in (1, None):
+        with pytest.raises(errors.StateError, match="closed"):
+            table.get(cells.group_of(cell), cell)
+    with pytest.raises(errors.StateError, match="it was given up"):
+        side.spill.table(SPEC)
+    side.close()
+
+
+SPILLS = """
+import sys, time
+from pathlib import Path
+import numpy as np
+from sparkstate.backends.rocksdb.sorted_runs import SortedRuns
+from sparkstate.backends.value_columns import ValueColumns
+
+keys = np.arange(10_000)
+runs = SortedRuns(Path(sys.argv[1]) / "run", np.dtype(np.int64))
+runs.add(ValueColumns(keys, (keys % 128).astype(np.int32), keys, np.ones(len(keys), np.bool_)))
+print("spilled", flush=True)
+time.sleep(60)
+"""
+
+
+def test_runs_of_a_slot_that_was_killed_go_with_its_folder(tmp_path: Path) -> None:
+    overlay = tmp_path / "slot" / "overlays" / "overlay-0"
+    overlay.mkdir(parents=True)
+    with subprocess.Popen(
+        [sys.executable, "-c", SPILLS, str(overlay)], stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "spilled\n"
+        finally:
+            process.kill()
+    assert [path.name for path in overlay.iterdir()] == ["run-0"]
+    inheritance.retire(tmp_path / "slot")
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_a_full_disk_is_told_and_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> int:
+        raise OSError(28, "No space left on device")
+
+    runs = SortedRuns(tmp_path / "run", np.dtype(np.float64))
+    monkeypatch.setattr(os, "pwrite", full)
+    with pytest.raises(errors.StorageError, match="its disk or quota is full"):
+        runs.add(columns({1: 1.0}))
+    assert os.listdir(tmp_path) == []
+    assert runs.is_empty
+
+
+def test_a_file_that_was_cut_is_told(tmp_path: Path) -> None:
+    runs = SortedRuns(tmp_path / "run", np.dtype(np.float64))
+    runs.add(columns(dict.fromkeys(range(10), 1.0)))
+    (file,) = tmp_path.iterdir()
+    os.truncate(file, 40)
+    wanted = columns({9: 0.0})
+    with pytest.raises(errors.StorageError, match="the file ends"):
+        runs.get(wanted.key_groups, wanted.keys)
