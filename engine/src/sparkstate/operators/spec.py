@@ -34,8 +34,7 @@ class KeyedSpec:
     key_columns: tuple[str, ...]
     """The columns of the incoming batch that hold the canonical key; they may be hidden ones."""
     combined_columns: tuple[str, ...] = ()
-    """In place of ``row_columns`` where Spark has combined several rows into one, so that batches have
-    ``columns.ROWS``."""
+    """In place of ``row_columns`` in batches with ``columns.ROWS``: Spark has combined several rows into one."""
     key_type: TypeInformation
     """A scalar type for one key column, ``Types.TUPLE`` for more."""
     function: KeyedFunction

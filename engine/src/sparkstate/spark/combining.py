@@ -37,7 +37,7 @@ _LARGEST_DECIMAL: Final = 28
 
 @dataclass(frozen=True)
 class Combining:
-    """What Spark adds up before rows go to the slots of an operator."""
+    """The sums that Spark makes of rows before they go to the slots of an operator."""
 
     width: int
     """Of a slice, ms."""

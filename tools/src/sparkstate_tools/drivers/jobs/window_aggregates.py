@@ -20,7 +20,7 @@ def job(spark: Any, params: dict[str, str]) -> None:
         .withWatermark("at", window_rows.DELAY)
     )
     windows = SlidingEventTimeWindows.of(params["size"], params["slide"])
-    phases = params.get("phases", "auto")
+    phases: Any = params.get("phases", "auto")
     ends = [F.first("v").alias("first"), F.last("v", ignorenulls=True).alias("last")]
     is_combined = phases == "two"
     made = window_rows.combinable_aggregates() if is_combined else [*window_rows.aggregates(), *ends]
