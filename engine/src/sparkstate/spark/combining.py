@@ -69,7 +69,9 @@ class Choice:
         return self.waits == 0 and self.rows >= _WORTHWHILE_ROWS
 
     def after(self, rows: int, shipped: int, was_combined: bool) -> Choice:
-        """An epoch of so many rows was shipped as ``shipped`` rows."""
+        """An epoch of so many rows was shipped as ``shipped`` rows. One without rows tells nothing of the next."""
+        if not rows:
+            return self
         if was_combined and rows >= _WORTHWHILE_ROWS and shipped > rows * _WORTHWHILE_SHARE:
             return Choice(rows, _NEXT_TRY)
         return Choice(rows, max(0, self.waits - 1))
