@@ -36,13 +36,15 @@ class WindowResults:
         self.stored = StoredAccumulators(ctx, outputs)
         """By key and slice."""
         self._terms = Terms.of(outputs)
-        self._kept: KeptMerges | None = None
-        if slices.per_size >= _WORTH_IT:
-            self._kept = (
-                Tails(ctx, slices, outputs, self.stored)
-                if self._terms is None
-                else RunningTotals(ctx, slices, self._terms, self.stored)
-            )
+        self._kept = self._kept_merges(ctx, outputs)
+
+    def _kept_merges(self, ctx: BatchRuntimeContext, outputs: tuple[Output, ...]) -> KeptMerges | None:
+        """None where windows are always merged from all of their slices."""
+        if self.slices.per_size < _WORTH_IT:
+            return None
+        if self._terms is None:
+            return Tails(ctx, self.slices, outputs, self.stored)
+        return RunningTotals(ctx, self.slices, self._terms, self.stored)
 
     def whole(self, keys: BatchKeys, ends: Times) -> Ended:
         """Windows from all of their slices."""
