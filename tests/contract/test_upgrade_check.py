@@ -16,7 +16,7 @@ from sparkstate.cli import check as command
 from sparkstate.cli import machine, targets
 from sparkstate.compatibility import report
 from sparkstate.compatibility.report import JobFinding, Outcome, Report, StateFinding
-from sparkstate_operator import actions, answers, observe, observed
+from sparkstate_operator import actions, answers, command_pods, observed
 from sparkstate_operator.core import job_life
 from sparkstate_operator.decide import checking
 from sparkstate_operator.objects import check
@@ -62,7 +62,7 @@ def said(found: Report, folder: Path, capsys: pytest.CaptureFixture[str]) -> str
 def heard(message: str) -> observed.Document:
     """What the operator takes from a pod with that message."""
     status = {"containerStatuses": [{"state": {"terminated": {"message": message}}}]}
-    return observe._word({"status": status})
+    return command_pods.word_of({"status": status})
 
 
 def judged(result: observed.Document, *, failed: bool) -> checking.Answer | None:

@@ -19,7 +19,7 @@ def commands(jobs: Iterable[observed.Child], pods: Iterable[observed.Child]) -> 
     living: dict[str, observed.Pod] = {}
     for child in sorted(filter(is_command, pods), key=_staying_and_newest):
         uid = next((one["uid"] for one in child.body["metadata"].get("ownerReferences") or ()), "")
-        words[uid] = _word(child.body) or words.get(uid, {})
+        words[uid] = word_of(child.body) or words.get(uid, {})
         pod = job_pods.read(child.body)
         if pod.phase not in ("Succeeded", "Failed"):
             living[uid] = pod
@@ -43,7 +43,8 @@ def _staying_and_newest(pod: observed.Child) -> tuple[bool, str]:
     return not meta.get("deletionTimestamp"), str(meta.get("creationTimestamp") or "")
 
 
-def _word(body: Mapping[str, Any]) -> observed.Document:
+def word_of(body: Mapping[str, Any]) -> observed.Document:
+    """The last word of the command in a pod; empty while it has not ended, or when it said nothing."""
     for status in body.get("status", {}).get("containerStatuses") or ():
         text = ((status.get("state") or {}).get("terminated") or {}).get("message", "")
         try:
