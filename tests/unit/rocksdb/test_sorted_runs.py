@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
 import tempfile
+import threading
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +22,7 @@ from support.backends import cells
 from sparkstate import errors
 from sparkstate.backends import base, column_cells, loader
 from sparkstate.backends.base import DELETED, NamespacedCell, StateKind, TableChanges, TableSpec
-from sparkstate.backends.rocksdb import sorted_run, sorted_runs, spilled_columns
+from sparkstate.backends.rocksdb import native, sorted_run, sorted_runs, spilled_columns
 from sparkstate.backends.rocksdb.sorted_runs import SortedRuns
 from sparkstate.keygroups import KeySpace
 from sparkstate.local_state import inheritance
@@ -254,6 +257,56 @@ def test_a_spill_that_was_given_up_answers_nothing(tmp_path: Path) -> None:
             table.get(cells.group_of(cell), cell)
     with pytest.raises(errors.StateError, match="it was given up"):
         side.spill.table(SPEC)
+    side.close()
+
+
+def forget(spill: Any) -> None:
+    """The spill of an overlay that only the garbage collector finds."""
+    overlay = type("Overlay", (), {})()
+    overlay.itself = overlay
+    weakref.finalize(overlay, spill.close)
+
+
+def test_the_garbage_collector_closes_a_spill_wherever_it_comes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    side = Spilled(tmp_path)
+    other = side.factory.create_spill(side.stores, side.shard_of, tmp_path / "other")
+    other.add([TableChanges(SPEC, values={None: 1.0})], groups({None: 1.0}))
+    database = other.database()
+    monkeypatch.setattr(native.SlotMemory, "pressing", lambda _: True)
+    monkeypatch.setattr(side.spill, "database", lambda: gc.collect() and None)
+    gc.disable()
+    try:
+        forget(other)
+        done = threading.Thread(target=side.factory._make_room, daemon=True)
+        done.start()
+        done.join(10)
+        assert not done.is_alive()
+    finally:
+        gc.enable()
+    assert other.database() is None
+    with pytest.raises(errors.StateError, match="closed"):
+        database.flush()
+    side.close()
+
+
+def test_a_spill_closed_while_room_is_made_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    side = Spilled(tmp_path)
+    side.add("values", {None: 1.0})
+    database = side.spill.database()
+    monkeypatch.setattr(native.SlotMemory, "pressing", lambda _: True)
+
+    def closed_meanwhile() -> int:
+        side.spill.close()
+        return 0
+
+    monkeypatch.setattr(database, "memtable_bytes", closed_meanwhile)
+    side.factory._make_room()
+    side.factory.create_spill(side.stores, side.shard_of, tmp_path / "next").close()
+    assert side.spill not in side.factory._spills
     side.close()
 
 

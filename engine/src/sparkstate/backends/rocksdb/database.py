@@ -77,6 +77,11 @@ class Database:
         handle = self._db.get_column_family_handle(name)
         return Family(self._db.get_column_family(name), handle, self._reads)
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing of it is open any more."""
+        return self._db is None
+
     def family(self, name: str) -> Family:
         """The column family of that name, created if new."""
         found = self._families.get(name)

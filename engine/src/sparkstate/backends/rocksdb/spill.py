@@ -243,8 +243,8 @@ _TABLES: Mapping[StateKind, type[SpilledTable]] = {
 
 
 class RocksSpill:
-    """A ``Spill``. ``directory`` is its own; ``has_room`` says whether it may take so many more bytes of memory, and
-    ``on_close`` is told when its memory is free again."""
+    """A ``Spill``. ``directory`` is its own; ``has_room`` says whether it may take so many more bytes of
+    memory."""
 
     def __init__(
         self,
@@ -259,7 +259,6 @@ class RocksSpill:
         reads: Reads,
         make_room: Callable[[], None],
         has_room: Callable[[int], bool],
-        on_close: Callable[[RocksSpill], None],
     ) -> None:
         self._stores = stores
         self._shard_of = shard_of
@@ -268,13 +267,17 @@ class RocksSpill:
         self._row_limit = row_limit
         self._make_room = make_room
         self._has_room = has_room
-        self._on_close = on_close
         self._positions = tables.PositionCounter()
         self._tables: dict[tuple[str, str], Any] = {}
         self._new_database = functools.partial(Database, directory / "db", new_options, (), clock, reads)
         directory.mkdir(parents=True, exist_ok=True)
         self._db: Database | None = None
         self._is_closed = False
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was given up; it takes no memory then."""
+        return self._is_closed
 
     def database(self) -> Database | None:
         """The open database; None before the first row and after ``close``."""
@@ -380,7 +383,6 @@ class RocksSpill:
         if database is not None:
             database.close()
         shutil.rmtree(self._directory, ignore_errors=True)
-        self._on_close(self)
 
 
 def _parts(changes: TableChanges) -> Iterator[TableChanges]:
