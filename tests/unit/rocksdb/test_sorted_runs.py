@@ -44,6 +44,7 @@ def _few_rows_at_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sorted_run, "STEP", 2)
         patch.setattr(sorted_run, "_STEPS_AT_ONCE", 2)
+        patch.setattr(sorted_run, "CHECKED", 2)
         patch.setattr(sorted_runs, "MOST_RUNS", 2)
         patch.setattr(sorted_runs, "_ROWS_AT_ONCE", 3)
         patch.setattr(spilled_columns, "_ROWS_AT_ONCE", 2)
@@ -219,6 +220,7 @@ def test_keys_that_are_listed_while_more_are_spilled_come_once(until: int, tmp_p
 
 def test_filters_of_all_overlays_have_one_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sorted_run, "STEP", 4096)
+    monkeypatch.setattr(sorted_run, "CHECKED", 512)
     side = Spilled(tmp_path)
     most = side.factory.plan.filters
     spills = [side.factory.create_spill(side.stores, side.shard_of, tmp_path / name) for name in ("a", "b")]
@@ -361,3 +363,29 @@ def test_a_file_that_was_cut_is_told(tmp_path: Path) -> None:
     wanted = columns({9: 0.0})
     with pytest.raises(errors.StorageError, match="the file ends"):
         runs.get(wanted.key_groups, wanted.keys)
+
+
+def flip_a_bit(file: Path, at: int) -> None:
+    data = bytearray(file.read_bytes())
+    data[at] ^= 1
+    file.write_bytes(data)
+
+
+@pytest.mark.parametrize("checked", [1, 2, 3, 64])
+def test_a_bit_that_flips_on_the_disk_is_told_and_becomes_no_state(
+    checked: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sorted_run, "CHECKED", checked)
+    runs = SortedRuns(tmp_path / "run", np.dtype(np.float64))
+    runs.add(columns(dict.fromkeys(range(9), 1.0)))
+    (file,) = tmp_path.iterdir()
+    wanted = columns({key: 0.0 for key in sorted(range(9), key=row_order)})
+    for at in range(file.stat().st_size):
+        flip_a_bit(file, at)
+        with pytest.raises(errors.CorruptData, match="its files are damaged"):
+            listed(runs.parts())
+        with pytest.raises(errors.CorruptData, match="Restore from the last checkpoint"):
+            runs.get(wanted.key_groups, wanted.keys)
+        flip_a_bit(file, at)
+    assert len(listed(runs.parts())) == 9
+    runs.close()
