@@ -389,3 +389,19 @@ def test_a_bit_that_flips_on_the_disk_is_told_and_becomes_no_state(
         flip_a_bit(file, at)
     assert len(listed(runs.parts())) == 9
     runs.close()
+
+
+def test_stores_that_a_commit_left_half_way_take_no_snapshot(tmp_path: Path) -> None:
+    side = Spilled(tmp_path)
+    side.commit_first({key: 0.0 for key in range(20)})
+    side.add("columns", {key: 1.0 for key in range(20)})
+    (file,) = side.folder.iterdir()
+    flip_a_bit(file, file.stat().st_size - 1)
+    with pytest.raises(errors.CorruptData, match="its files are damaged"):
+        side.spill.commit()
+    for shard, store in side.stores.items():
+        directory = tmp_path / f"snapshot-{shard}"
+        directory.mkdir()
+        with pytest.raises(errors.StorageError, match="restore from the last checkpoint"):
+            store.prepare_snapshot(1, directory, False)
+    side.close()

@@ -130,8 +130,12 @@ class Database:
                     before_batch()
                     self._write_batch(write.family.handle, deletes, keys, values)
         except Exception as error:
-            self._failed = error
+            self.fail(error)
             raise
+
+    def fail(self, error: Exception) -> None:
+        """Refuse everything from now on: a commit ended half-way."""
+        self._failed = error
 
     def _write_batch(self, handle: Any, deletes: list[bytes], keys: list[bytes], values: list[bytes]) -> None:
         pause = _STALL_FIRST_S

@@ -362,6 +362,14 @@ class RocksSpill:
 
     def commit(self) -> None:
         self._check()
+        try:
+            self._copy()
+        except Exception as error:
+            for store in self._stores.values():
+                store.give_up(error)
+            raise
+
+    def _copy(self) -> None:
         bases = {
             shard: store.take_positions(self._positions.following) for shard, store in self._stores.items()
         }
