@@ -69,7 +69,9 @@ def _few_rows_at_once() -> Iterator[None]:
 def a_side(
     folder: Path, limit: int | None, slices: Slices, outputs: tuple[Output, ...], key_type: Any
 ) -> Side:
-    results = [pa.field(each.name, DOUBLE if each.name not in ("rows", "total") else LONG) for each in outputs]
+    results = [
+        pa.field(each.name, DOUBLE if each.name not in ("rows", "total") else LONG) for each in outputs
+    ]
     times = [pa.field(name, pa.timestamp("us", "UTC")) for name in ("window_start", "window_end")]
     return Side(
         folder,

@@ -159,8 +159,8 @@ def test_every_key_of_the_epoch_is_visited_once(
             states=(RULES,),
         )
         operator: Any = side.operator
-        for number, (rules, rows, is_lost_first) in enumerate(epochs):
-            rows = [(names[letter], *rest) for letter, *rest in rows]
+        for number, (rules, letters, is_lost_first) in enumerate(epochs):
+            rows = [(names[letter], *rest) for letter, *rest in letters]
             if is_lost_first:
                 run_epoch(operator, number, rules, rows).close()
             overlay = run_epoch(operator, number, rules, rows)

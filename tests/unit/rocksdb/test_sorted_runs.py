@@ -9,7 +9,7 @@ import sys
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,21 +18,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.backends import cells
+from support.backends.spilled import SPEC, Spilled, columns, groups, listed, row_order
 
 from sparkstate import errors
-from sparkstate.backends import base, column_cells, loader
-from sparkstate.backends.base import DELETED, NamespacedCell, StateKind, TableChanges, TableSpec
+from sparkstate.backends import base, column_cells
+from sparkstate.backends.base import DELETED, NamespacedCell, TableChanges
 from sparkstate.backends.rocksdb import native, sorted_run, sorted_runs, spilled_columns
 from sparkstate.backends.rocksdb.sorted_runs import SortedRuns
-from sparkstate.keygroups import KeySpace
 from sparkstate.local_state import inheritance
-from sparkstate.serde.types import Types
-from sparkstate.settings import MIB, StateBackendSettings
 
 KEYS = [0, 1, 2, 129, -1, -2, 2**63 - 1, -(2**63)]
 SPACES = [0, 5, -(2**63)]
-KEY_SPACE = KeySpace(128, 2)
-SPEC = TableSpec("op", "half", StateKind.VALUE, Types.LONG(), Types.DOUBLE())
 
 pairs = st.builds(NamespacedCell, st.sampled_from(KEYS), st.sampled_from(SPACES))
 values = st.one_of(st.just(DELETED), st.floats(allow_nan=False))
@@ -49,31 +45,6 @@ def _few_rows_at_once() -> Iterator[None]:
         patch.setattr(sorted_runs, "_ROWS_AT_ONCE", 3)
         patch.setattr(spilled_columns, "_ROWS_AT_ONCE", 2)
         yield
-
-
-def groups(added: dict[Any, Any]) -> dict[Any, int]:
-    return cells.groups([TableChanges(SPEC, values=added)])
-
-
-def columns(added: dict[Any, Any]) -> Any:
-    make: Callable[..., Any] = column_cells.plain_columns
-    if any(column_cells.is_pair(cell) for cell in added):
-        make = column_cells.pair_columns
-    return make(added, groups(added), np.float64)
-
-
-def row_order(cell: Any) -> tuple[Any, ...]:
-    return (cells.group_of(cell.key), *cell) if isinstance(cell, tuple) else (cells.group_of(cell), cell)
-
-
-def listed(found: Iterator[Any]) -> list[Any]:
-    return [
-        (NamespacedCell(*key) if isinstance(key, tuple) else key, value if is_there else DELETED)
-        for part in found
-        for key, value, is_there in zip(
-            part.keys.tolist(), part.values.tolist(), part.present.tolist(), strict=True
-        )
-    ]
 
 
 @pytest.mark.parametrize("cell", [st.sampled_from(KEYS), pairs], ids=["keys", "with namespaces"])
@@ -103,53 +74,6 @@ def test_runs_are_a_dict(cell: Any, data: Any) -> None:
 def stored_of(state: dict[Any, Any], asked: list[Any]) -> list[Any]:
     """What a table answers: None for what is not there."""
     return [None if state.get(cell) is DELETED else state.get(cell) for cell in asked]
-
-
-class Spilled:
-    """A spill above two stores of RocksDB, and what there has to be, by cell."""
-
-    def __init__(self, folder: Path) -> None:
-        settings = StateBackendSettings(type="rocksdb", managed_memory_bytes=8 * MIB)
-        self.factory: Any = loader.create_store_factory(settings, folder / "factory")
-        self.stores = {
-            shard: self.factory.create(shard, KEY_SPACE.key_groups_of_shard(shard), folder / str(shard))
-            for shard in range(2)
-        }
-        self.shard_of = [KEY_SPACE.shard_of_key_group(kg) for kg in range(128)]
-        self.folder = folder / "spill"
-        self.spill = self.factory.create_spill(self.stores, self.shard_of, self.folder)
-        self.has_room = True
-        self.spill._has_room = lambda _: self.has_room
-        self.committed: dict[Any, Any] = {}
-        self.state: dict[Any, Any] = {}
-
-    def commit_first(self, added: dict[Any, Any]) -> None:
-        for shard, store in self.stores.items():
-            own = {c: v for c, v in added.items() if self.shard_of[groups({c: v})[base.key_of(c)]] == shard}
-            store.commit([TableChanges(SPEC, values=own)], groups(own))
-        self.committed = dict(added)
-        self.state.update(added)
-
-    def add(self, kind: str, added: dict[Any, Any]) -> None:
-        of_kind = {"values": {}, "columns": {}, "pairs": {}}
-        for cell, value in added.items():
-            name = "columns" if type(cell) is int else "pairs" if column_cells.is_pair(cell) else "values"
-            of_kind[name if kind == "columns" else "values"][cell] = value
-        changes = TableChanges(SPEC, values=of_kind["values"])
-        changes.columns = columns(of_kind["columns"]) if of_kind["columns"] else None
-        changes.pairs = columns(of_kind["pairs"]) if of_kind["pairs"] else None
-        self.spill.add([changes], groups(of_kind["values"]))
-        self.state.update(added)
-
-    def read(self, table_of: Callable[[int], Any], asked: list[Any]) -> list[Any]:
-        kgs = [cells.group_of(base.key_of(cell)) for cell in asked]
-        return [table_of(kg).get(kg, cell) for kg, cell in zip(kgs, asked, strict=True)]
-
-    def close(self) -> None:
-        self.spill.close()
-        for store in self.stores.values():
-            store.close()
-        self.factory.close()
 
 
 CELLS = [None, *KEYS, *(NamespacedCell(key, space) for key in (None, 1, -1) for space in (0, 5, "n"))]
@@ -341,67 +265,3 @@ def test_runs_of_a_slot_that_was_killed_go_with_its_folder(tmp_path: Path) -> No
     assert [path.name for path in overlay.iterdir()] == ["run-0"]
     inheritance.retire(tmp_path / "slot")
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
-
-
-def test_a_full_disk_is_told_and_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: Any) -> int:
-        raise OSError(28, "No space left on device")
-
-    runs = SortedRuns(tmp_path / "run", np.dtype(np.float64))
-    monkeypatch.setattr(os, "pwrite", full)
-    with pytest.raises(errors.StorageError, match="its disk or quota is full"):
-        runs.add(columns({1: 1.0}))
-    assert os.listdir(tmp_path) == []
-    assert runs.is_empty
-
-
-def test_a_file_that_was_cut_is_told(tmp_path: Path) -> None:
-    runs = SortedRuns(tmp_path / "run", np.dtype(np.float64))
-    runs.add(columns(dict.fromkeys(range(10), 1.0)))
-    (file,) = tmp_path.iterdir()
-    os.truncate(file, 40)
-    wanted = columns({9: 0.0})
-    with pytest.raises(errors.StorageError, match="the file ends"):
-        runs.get(wanted.key_groups, wanted.keys)
-
-
-def flip_a_bit(file: Path, at: int) -> None:
-    data = bytearray(file.read_bytes())
-    data[at] ^= 1
-    file.write_bytes(data)
-
-
-@pytest.mark.parametrize("checked", [1, 2, 3, 64])
-def test_a_bit_that_flips_on_the_disk_is_told_and_becomes_no_state(
-    checked: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sorted_run, "CHECKED", checked)
-    runs = SortedRuns(tmp_path / "run", np.dtype(np.float64))
-    runs.add(columns(dict.fromkeys(range(9), 1.0)))
-    (file,) = tmp_path.iterdir()
-    wanted = columns({key: 0.0 for key in sorted(range(9), key=row_order)})
-    for at in range(file.stat().st_size):
-        flip_a_bit(file, at)
-        with pytest.raises(errors.CorruptData, match="its files are damaged"):
-            listed(runs.parts())
-        with pytest.raises(errors.CorruptData, match="Restore from the last checkpoint"):
-            runs.get(wanted.key_groups, wanted.keys)
-        flip_a_bit(file, at)
-    assert len(listed(runs.parts())) == 9
-    runs.close()
-
-
-def test_stores_that_a_commit_left_half_way_take_no_snapshot(tmp_path: Path) -> None:
-    side = Spilled(tmp_path)
-    side.commit_first({key: 0.0 for key in range(20)})
-    side.add("columns", {key: 1.0 for key in range(20)})
-    (file,) = side.folder.iterdir()
-    flip_a_bit(file, file.stat().st_size - 1)
-    with pytest.raises(errors.CorruptData, match="its files are damaged"):
-        side.spill.commit()
-    for shard, store in side.stores.items():
-        directory = tmp_path / f"snapshot-{shard}"
-        directory.mkdir()
-        with pytest.raises(errors.StorageError, match="restore from the last checkpoint"):
-            store.prepare_snapshot(1, directory, False)
-    side.close()

@@ -115,7 +115,11 @@ def test_what_was_on_disk_has_the_bytes_that_it_has_without(name: str, rooms: in
         changes = as_columns(spec, changed) if is_column else TableChanges(spec, values=changed)
         spill.add([changes], groups(changed))
         for shard, store in other.stores.items():
-            own = {cell: v for cell, v in changed.items() if SHARD_OF[groups(changed)[base.key_of(cell)]] == shard}
+            own = {
+                cell: v
+                for cell, v in changed.items()
+                if SHARD_OF[groups(changed)[base.key_of(cell)]] == shard
+            }
             store.commit([TableChanges(spec, values=own)], groups(own))
         table = spill.table(spec)
         wanted = stored_in(other, lambda kg: other.stores[SHARD_OF[kg]].table(spec))

@@ -122,9 +122,7 @@ class SortedRun:
         """These rows, as far as there are any."""
         end = min(end, self.rows)
         start = min(start, end)
-        groups, keys, present, values = (
-            self._read(column, start, end) for column in range(_COLUMNS)
-        )
+        groups, keys, present, values = (self._read(column, start, end) for column in range(_COLUMNS))
         return ValueColumns(keys, groups.astype(np.int32), values, present)
 
     def rows_until(self, group: int, key: Any) -> int:
@@ -166,9 +164,9 @@ class SortedRun:
 
     def close(self) -> None:
         """Remove the file. Closing twice is allowed."""
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
+        file, self._file = self._file, -1  # first: twice closed, the number may be another file's by then
+        if file >= 0:
+            os.close(file)
             self._path.unlink(missing_ok=True)
 
 
