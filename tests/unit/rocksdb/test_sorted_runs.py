@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+import threading
+import weakref
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,21 +18,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.backends import cells
+from support.backends.spilled import SPEC, Spilled, columns, groups, listed, row_order
 
 from sparkstate import errors
-from sparkstate.backends import base, column_cells, loader
-from sparkstate.backends.base import DELETED, NamespacedCell, StateKind, TableChanges, TableSpec
-from sparkstate.backends.rocksdb import sorted_run, sorted_runs, spilled_columns
+from sparkstate.backends import base, column_cells
+from sparkstate.backends.base import DELETED, NamespacedCell, TableChanges
+from sparkstate.backends.rocksdb import native, sorted_run, sorted_runs, spilled_columns
 from sparkstate.backends.rocksdb.sorted_runs import SortedRuns
-from sparkstate.keygroups import KeySpace
 from sparkstate.local_state import inheritance
-from sparkstate.serde.types import Types
-from sparkstate.settings import MIB, StateBackendSettings
 
 KEYS = [0, 1, 2, 129, -1, -2, 2**63 - 1, -(2**63)]
 SPACES = [0, 5, -(2**63)]
-KEY_SPACE = KeySpace(128, 2)
-SPEC = TableSpec("op", "half", StateKind.VALUE, Types.LONG(), Types.DOUBLE())
 
 pairs = st.builds(NamespacedCell, st.sampled_from(KEYS), st.sampled_from(SPACES))
 values = st.one_of(st.just(DELETED), st.floats(allow_nan=False))
@@ -41,35 +40,11 @@ def _few_rows_at_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sorted_run, "STEP", 2)
         patch.setattr(sorted_run, "_STEPS_AT_ONCE", 2)
+        patch.setattr(sorted_run, "CHECKED", 2)
         patch.setattr(sorted_runs, "MOST_RUNS", 2)
         patch.setattr(sorted_runs, "_ROWS_AT_ONCE", 3)
         patch.setattr(spilled_columns, "_ROWS_AT_ONCE", 2)
         yield
-
-
-def groups(added: dict[Any, Any]) -> dict[Any, int]:
-    return cells.groups([TableChanges(SPEC, values=added)])
-
-
-def columns(added: dict[Any, Any]) -> Any:
-    make: Callable[..., Any] = column_cells.plain_columns
-    if any(column_cells.is_pair(cell) for cell in added):
-        make = column_cells.pair_columns
-    return make(added, groups(added), np.float64)
-
-
-def row_order(cell: Any) -> tuple[Any, ...]:
-    return (cells.group_of(cell.key), *cell) if isinstance(cell, tuple) else (cells.group_of(cell), cell)
-
-
-def listed(found: Iterator[Any]) -> list[Any]:
-    return [
-        (NamespacedCell(*key) if isinstance(key, tuple) else key, value if is_there else DELETED)
-        for part in found
-        for key, value, is_there in zip(
-            part.keys.tolist(), part.values.tolist(), part.present.tolist(), strict=True
-        )
-    ]
 
 
 @pytest.mark.parametrize("cell", [st.sampled_from(KEYS), pairs], ids=["keys", "with namespaces"])
@@ -99,53 +74,6 @@ def test_runs_are_a_dict(cell: Any, data: Any) -> None:
 def stored_of(state: dict[Any, Any], asked: list[Any]) -> list[Any]:
     """What a table answers: None for what is not there."""
     return [None if state.get(cell) is DELETED else state.get(cell) for cell in asked]
-
-
-class Spilled:
-    """A spill above two stores of RocksDB, and what there has to be, by cell."""
-
-    def __init__(self, folder: Path) -> None:
-        settings = StateBackendSettings(type="rocksdb", managed_memory_bytes=8 * MIB)
-        self.factory: Any = loader.create_store_factory(settings, folder / "factory")
-        self.stores = {
-            shard: self.factory.create(shard, KEY_SPACE.key_groups_of_shard(shard), folder / str(shard))
-            for shard in range(2)
-        }
-        self.shard_of = [KEY_SPACE.shard_of_key_group(kg) for kg in range(128)]
-        self.folder = folder / "spill"
-        self.spill = self.factory.create_spill(self.stores, self.shard_of, self.folder)
-        self.has_room = True
-        self.spill._has_room = lambda _: self.has_room
-        self.committed: dict[Any, Any] = {}
-        self.state: dict[Any, Any] = {}
-
-    def commit_first(self, added: dict[Any, Any]) -> None:
-        for shard, store in self.stores.items():
-            own = {c: v for c, v in added.items() if self.shard_of[groups({c: v})[base.key_of(c)]] == shard}
-            store.commit([TableChanges(SPEC, values=own)], groups(own))
-        self.committed = dict(added)
-        self.state.update(added)
-
-    def add(self, kind: str, added: dict[Any, Any]) -> None:
-        of_kind = {"values": {}, "columns": {}, "pairs": {}}
-        for cell, value in added.items():
-            name = "columns" if type(cell) is int else "pairs" if column_cells.is_pair(cell) else "values"
-            of_kind[name if kind == "columns" else "values"][cell] = value
-        changes = TableChanges(SPEC, values=of_kind["values"])
-        changes.columns = columns(of_kind["columns"]) if of_kind["columns"] else None
-        changes.pairs = columns(of_kind["pairs"]) if of_kind["pairs"] else None
-        self.spill.add([changes], groups(of_kind["values"]))
-        self.state.update(added)
-
-    def read(self, table_of: Callable[[int], Any], asked: list[Any]) -> list[Any]:
-        kgs = [cells.group_of(base.key_of(cell)) for cell in asked]
-        return [table_of(kg).get(kg, cell) for kg, cell in zip(kgs, asked, strict=True)]
-
-    def close(self) -> None:
-        self.spill.close()
-        for store in self.stores.values():
-            store.close()
-        self.factory.close()
 
 
 CELLS = [None, *KEYS, *(NamespacedCell(key, space) for key in (None, 1, -1) for space in (0, 5, "n"))]
@@ -216,6 +144,7 @@ def test_keys_that_are_listed_while_more_are_spilled_come_once(until: int, tmp_p
 
 def test_filters_of_all_overlays_have_one_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sorted_run, "STEP", 4096)
+    monkeypatch.setattr(sorted_run, "CHECKED", 512)
     side = Spilled(tmp_path)
     most = side.factory.plan.filters
     spills = [side.factory.create_spill(side.stores, side.shard_of, tmp_path / name) for name in ("a", "b")]
@@ -257,6 +186,56 @@ def test_a_spill_that_was_given_up_answers_nothing(tmp_path: Path) -> None:
     side.close()
 
 
+def forget(spill: Any) -> None:
+    """The spill of an overlay that only the garbage collector finds."""
+    overlay = type("Overlay", (), {})()
+    overlay.itself = overlay
+    weakref.finalize(overlay, spill.close)
+
+
+def test_the_garbage_collector_closes_a_spill_wherever_it_comes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    side = Spilled(tmp_path)
+    other = side.factory.create_spill(side.stores, side.shard_of, tmp_path / "other")
+    other.add([TableChanges(SPEC, values={None: 1.0})], groups({None: 1.0}))
+    database = other.database()
+    monkeypatch.setattr(native.SlotMemory, "pressing", lambda _: True)
+    monkeypatch.setattr(side.spill, "database", lambda: gc.collect() and None)
+    gc.disable()
+    try:
+        forget(other)
+        done = threading.Thread(target=side.factory._make_room, daemon=True)
+        done.start()
+        done.join(10)
+        assert not done.is_alive()
+    finally:
+        gc.enable()
+    assert other.database() is None
+    with pytest.raises(errors.StateError, match="closed"):
+        database.flush()
+    side.close()
+
+
+def test_a_spill_closed_while_room_is_made_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    side = Spilled(tmp_path)
+    side.add("values", {None: 1.0})
+    database = side.spill.database()
+    monkeypatch.setattr(native.SlotMemory, "pressing", lambda _: True)
+
+    def closed_meanwhile() -> int:
+        side.spill.close()
+        return 0
+
+    monkeypatch.setattr(database, "memtable_bytes", closed_meanwhile)
+    side.factory._make_room()
+    side.factory.create_spill(side.stores, side.shard_of, tmp_path / "next").close()
+    assert side.spill not in side.factory._spills
+    side.close()
+
+
 SPILLS = """
 import sys, time
 from pathlib import Path
@@ -286,25 +265,3 @@ def test_runs_of_a_slot_that_was_killed_go_with_its_folder(tmp_path: Path) -> No
     assert [path.name for path in overlay.iterdir()] == ["run-0"]
     inheritance.retire(tmp_path / "slot")
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
-
-
-def test_a_full_disk_is_told_and_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: Any) -> int:
-        raise OSError(28, "No space left on device")
-
-    runs = SortedRuns(tmp_path / "run", np.dtype(np.float64))
-    monkeypatch.setattr(os, "pwrite", full)
-    with pytest.raises(errors.StorageError, match="its disk or quota is full"):
-        runs.add(columns({1: 1.0}))
-    assert os.listdir(tmp_path) == []
-    assert runs.is_empty
-
-
-def test_a_file_that_was_cut_is_told(tmp_path: Path) -> None:
-    runs = SortedRuns(tmp_path / "run", np.dtype(np.float64))
-    runs.add(columns(dict.fromkeys(range(10), 1.0)))
-    (file,) = tmp_path.iterdir()
-    os.truncate(file, 40)
-    wanted = columns({9: 0.0})
-    with pytest.raises(errors.StorageError, match="the file ends"):
-        runs.get(wanted.key_groups, wanted.keys)

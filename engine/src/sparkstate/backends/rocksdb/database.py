@@ -77,6 +77,11 @@ class Database:
         handle = self._db.get_column_family_handle(name)
         return Family(self._db.get_column_family(name), handle, self._reads)
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing of it is open any more."""
+        return self._db is None
+
     def family(self, name: str) -> Family:
         """The column family of that name, created if new."""
         found = self._families.get(name)
@@ -125,8 +130,12 @@ class Database:
                     before_batch()
                     self._write_batch(write.family.handle, deletes, keys, values)
         except Exception as error:
-            self._failed = error
+            self.fail(error)
             raise
+
+    def fail(self, error: Exception) -> None:
+        """Refuse everything from now on: a commit ended half-way."""
+        self._failed = error
 
     def _write_batch(self, handle: Any, deletes: list[bytes], keys: list[bytes], values: list[bytes]) -> None:
         pause = _STALL_FIRST_S

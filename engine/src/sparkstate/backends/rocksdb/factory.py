@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import secrets
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from sparkstate import errors
 from sparkstate.backends.rocksdb import effective, folders, keys, memory, metrics, native
+from sparkstate.backends.rocksdb.database import Database
 from sparkstate.backends.rocksdb.reading import Reads
 from sparkstate.backends.rocksdb.spill import RocksSpill
 from sparkstate.backends.rocksdb.store import RocksDBShardStore, StoreOptions
@@ -29,6 +31,16 @@ def _compacts(column: Mapping[str, Any]) -> bool:
     """Whether the job left merging to RocksDB. A merge under FIFO would drop rows."""
     merges = str(column.get("compaction_style", "LEVEL")).upper() in ("LEVEL", "UNIVERSAL")
     return merges and not column.get("disable_auto_compactions")
+
+
+@contextlib.contextmanager
+def _closed_meanwhile(database: Database) -> Iterator[None]:
+    """A database that another thread, or the garbage collector, closes at this moment has nothing left to flush."""
+    try:
+        yield
+    except errors.SparkstateError:
+        if not database.is_closed:
+            raise
 
 
 def _absolute_paths(given: Sequence[str]) -> list[Path]:
@@ -63,6 +75,8 @@ class RocksDBStoreFactory:
         self._lock = threading.Lock()
         self._stores: list[RocksDBShardStore] = []
         self._spills: list[RocksSpill] = []
+        """Closed ones stay until the next one is made. The garbage collector closes spills that were forgotten, at any
+        place of any thread, so that a spill must not want the lock then."""
         self._private: dict[int, folders.Folder] = {}
         self._paths = _absolute_paths(settings.storage_paths)
         for path in self._paths:
@@ -121,20 +135,14 @@ class RocksDBStoreFactory:
             reads=self._reads,
             make_room=self._make_room,
             has_room=self._has_room,
-            on_close=self._spill_closed,
         )
         with self._lock:
-            self._spills.append(spill)
+            self._spills = [*(each for each in self._spills if not each.is_closed), spill]
         return spill
 
     def _has_room(self, added: int) -> bool:
         """Whether the filters of spilled columns may take so many more bytes."""
-        # Without the lock, which the garbage collector may want here: it closes spills. They then are in another list.
         return sum(spill.nbytes for spill in self._spills) + added <= self.plan.filters
-
-    def _spill_closed(self, spill: RocksSpill) -> None:
-        with self._lock:
-            self._spills = [each for each in self._spills if each is not spill]
 
     def _private_folder(self, shard: int) -> folders.Folder | None:
         if not self._paths:
@@ -180,7 +188,8 @@ class RocksDBStoreFactory:
             spilled = [database for spill in self._spills if (database := spill.database()) is not None]
         databases = [*self._databases(), *spilled]
         for database in sorted(databases, key=lambda each: each.memtable_bytes(), reverse=True):
-            database.flush()
+            with _closed_meanwhile(database):
+                database.flush()
             if not self._memory.pressing():
                 return
 

@@ -95,7 +95,9 @@ class Family:
 
     def flush(self) -> None:
         """Write the memtable out; the interpreter lock is released meanwhile."""
-        self.rdict.flush(True)
+        rdict = self.rdict
+        if rdict is not None:  # closed meanwhile, by another thread
+            rdict.flush(True)
 
     def compact(self) -> None:
         """Merge all files; the interpreter lock is released meanwhile."""

@@ -4,13 +4,16 @@ The file has one column behind the other: key groups, keys, flags, values. In me
 key in ``STEP``; a search finds among these where to read, and goes on in what it has read. All the cells of a search
 take each step of it together, as in ``long_index``.
 
-The file is not a stored format, because it goes with its overlay. It is read by calls and not memory-mapped, because
-mapped pages count as resident memory.
+The file is not a stored format, because it goes with its overlay. But what is read of it becomes state, so each piece
+of a column has a checksum, in memory, against damage on the disk. The file is read by calls and not memory-mapped,
+because mapped pages count as resident memory.
 """
 
 from __future__ import annotations
 
+import array
 import os
+import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -23,9 +26,12 @@ from sparkstate.backends.value_columns import Flags, KeyGroups, ValueColumns, Va
 
 STEP: Final = 4096
 """So many entries lie between two keys in memory, and so many at least are read for one that is wanted."""
+CHECKED: Final = 512
+"""So many entries of a column have one checksum, and are always read whole."""
 _STEPS_AT_ONCE: Final = 16
 _GROUP: Final = np.dtype(np.int16)
 _FLAG: Final = np.dtype(np.bool_)
+_COLUMNS: Final = 4
 
 RowNumbers = npt.NDArray[np.int64]
 
@@ -41,6 +47,8 @@ class SortedRun:
         self._path = path
         self._room = most
         self._dtypes: list[Any] = []
+        self._sums = [array.array("I") for _ in range(_COLUMNS)]
+        """The checksums of each column."""
         self._filter = key_filter.KeyFilter(most)
         groups: list[Any] = []
         keys: list[Any] = []
@@ -62,7 +70,8 @@ class SortedRun:
     @property
     def nbytes(self) -> int:
         """Bytes of memory."""
-        return self._filter.nbytes + int(self._groups.nbytes + self._keys.nbytes)
+        sums = sum(each.itemsize * len(each) for each in self._sums)
+        return self._filter.nbytes + int(self._groups.nbytes + self._keys.nbytes) + sums
 
     def _append(self, part: ValueColumns) -> None:
         self._dtypes = [_GROUP, part.keys.dtype, _FLAG, part.values.dtype]
@@ -71,10 +80,27 @@ class SortedRun:
             for number, column in enumerate(columns):
                 plain: Any = np.ascontiguousarray(column).view(np.uint8)
                 data, at = memoryview(plain), self._at(number, self.rows)
+                self._note_sums(number, data)
                 while data:
                     written = os.pwrite(self._file, data, at)
                     data, at = data[written:], at + written
         self.rows += len(part)
+
+    def _note_sums(self, column: int, data: memoryview) -> None:
+        """Of entries behind those that the file has."""
+        sums, size = self._sums[column], int(self._dtypes[column].itemsize)
+        if data and (missing := -self.rows % CHECKED):
+            sums[-1] = zlib.crc32(data[: missing * size], sums[-1])
+            data = data[missing * size :]
+        sums.extend(zlib.crc32(data[at : at + CHECKED * size]) for at in range(0, len(data), CHECKED * size))
+
+    def _check_sums(self, column: int, first: int, data: bytes) -> None:
+        """``first``: the row that ``data`` begins with."""
+        step = CHECKED * int(self._dtypes[column].itemsize)
+        whole = memoryview(data)
+        for number, at in enumerate(range(0, len(data), step), first // CHECKED):
+            if zlib.crc32(whole[at : at + step]) != self._sums[column][number]:
+                raise OSError(f"Corruption: rows from {number * CHECKED} on are not what was written")
 
     def _at(self, column: int, row: int) -> int:
         """Where in the file a column has that row."""
@@ -82,18 +108,21 @@ class SortedRun:
         return self._room * sum(sizes[:column]) + row * sizes[column]
 
     def _read(self, column: int, start: int, end: int) -> Any:
-        size = (end - start) * int(self._dtypes[column].itemsize)
+        first = start - start % CHECKED
+        last = min(end + -end % CHECKED, self.rows) if end > start else first
+        size = (last - first) * int(self._dtypes[column].itemsize)
         with failures.translated(self._path, "reading"):
-            data = os.pread(self._file, size, self._at(column, start))
+            data = os.pread(self._file, size, self._at(column, first))
             if len(data) < size:
-                raise OSError(f"the file ends before row {end} of {self.rows}")
-        return np.frombuffer(data, self._dtypes[column])
+                raise OSError(f"the file ends before row {last} of {self.rows}")
+            self._check_sums(column, first, data)
+        return np.frombuffer(data, self._dtypes[column])[start - first : end - first]
 
     def read(self, start: int, end: int) -> ValueColumns:
         """These rows, as far as there are any."""
         end = min(end, self.rows)
         start = min(start, end)
-        groups, keys, present, values = (self._read(column, start, end) for column in range(4))
+        groups, keys, present, values = (self._read(column, start, end) for column in range(_COLUMNS))
         return ValueColumns(keys, groups.astype(np.int32), values, present)
 
     def rows_until(self, group: int, key: Any) -> int:
@@ -135,9 +164,9 @@ class SortedRun:
 
     def close(self) -> None:
         """Remove the file. Closing twice is allowed."""
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
+        file, self._file = self._file, -1  # first: twice closed, the number may be another file's by then
+        if file >= 0:
+            os.close(file)
             self._path.unlink(missing_ok=True)
 
 

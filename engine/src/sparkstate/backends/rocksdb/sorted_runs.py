@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from sparkstate.backends import value_columns
+from sparkstate.backends.rocksdb import sorted_run
 from sparkstate.backends.rocksdb.sorted_run import SortedRun, last_not_behind
 from sparkstate.backends.value_columns import Flags, KeyGroups, ValueColumns, Values
 
@@ -95,19 +96,21 @@ class SortedRuns:
 
 
 class _RunReader:
-    """Reads a run from the front, a part at a time."""
+    """Reads a run from the front, a part at a time; ``at_once`` entries, rounded up to pieces with a checksum."""
 
     def __init__(self, run: SortedRun, start: int, at_once: int) -> None:
         self._run = run
         self._next = start
-        self._at_once = at_once
+        self._at_once = at_once + -at_once % sorted_run.CHECKED
         self.ahead = run.read(start, start)
         """Entries that were read and not taken."""
 
     def fill(self) -> bool:
         """Whether there is any more."""
         if not len(self.ahead):
-            self.ahead = self._run.read(self._next, self._next + self._at_once)
+            # Up to the end of a piece with a checksum: it would be read and checked twice otherwise.
+            first = self._next - self._next % sorted_run.CHECKED
+            self.ahead = self._run.read(self._next, first + self._at_once)
             self._next += len(self.ahead)
         return len(self.ahead) > 0
 

@@ -36,7 +36,7 @@ from sparkstate.backends.base import (
     Timer,
 )
 from sparkstate.backends.keyed_table import KeyParts
-from sparkstate.backends.rocksdb import layout, tables
+from sparkstate.backends.rocksdb import failures, layout, tables
 from sparkstate.backends.rocksdb.database import Database, NewOptions
 from sparkstate.backends.rocksdb.family import Family, FamilyWrites
 from sparkstate.backends.rocksdb.reading import Reads
@@ -243,8 +243,7 @@ _TABLES: Mapping[StateKind, type[SpilledTable]] = {
 
 
 class RocksSpill:
-    """A ``Spill``. ``directory`` is its own; ``has_room`` says whether it may take so many more bytes of memory, and
-    ``on_close`` is told when its memory is free again."""
+    """A ``Spill`` in a ``directory`` of its own. ``has_room``: whether it may take so many more bytes of memory."""
 
     def __init__(
         self,
@@ -259,7 +258,6 @@ class RocksSpill:
         reads: Reads,
         make_room: Callable[[], None],
         has_room: Callable[[int], bool],
-        on_close: Callable[[RocksSpill], None],
     ) -> None:
         self._stores = stores
         self._shard_of = shard_of
@@ -268,13 +266,14 @@ class RocksSpill:
         self._row_limit = row_limit
         self._make_room = make_room
         self._has_room = has_room
-        self._on_close = on_close
         self._positions = tables.PositionCounter()
         self._tables: dict[tuple[str, str], Any] = {}
         self._new_database = functools.partial(Database, directory / "db", new_options, (), clock, reads)
-        directory.mkdir(parents=True, exist_ok=True)
+        with failures.translated(directory, "creating"):
+            directory.mkdir(parents=True, exist_ok=True)
         self._db: Database | None = None
-        self._is_closed = False
+        self.is_closed = False
+        """Whether it was given up; it takes no memory then."""
 
     def database(self) -> Database | None:
         """The open database; None before the first row and after ``close``."""
@@ -286,7 +285,7 @@ class RocksSpill:
         return sum(table.nbytes for table in list(self._tables.values()) if isinstance(table, SpilledColumns))
 
     def _check(self) -> None:
-        if self._is_closed:
+        if self.is_closed:
             raise errors.StateError(f"the overlay's files in {self._directory} are gone: it was given up")
 
     def _open(self) -> Database:
@@ -359,9 +358,16 @@ class RocksSpill:
 
     def commit(self) -> None:
         self._check()
-        bases = {
-            shard: store.take_positions(self._positions.following) for shard, store in self._stores.items()
-        }
+        try:
+            self._copy()
+        except Exception as error:
+            for store in self._stores.values():
+                store.give_up(error)
+            raise
+
+    def _copy(self) -> None:
+        count = self._positions.following
+        bases = {shard: store.take_positions(count) for shard, store in self._stores.items()}
         for table in self._tables.values():
             if table.family is not None:
                 copy_rows(table.spec, table.family, self._stores, self._shard_of, bases)
@@ -369,9 +375,9 @@ class RocksSpill:
                 table.copy_runs(self._stores)
 
     def close(self) -> None:
-        if self._is_closed:
+        if self.is_closed:
             return
-        self._is_closed = True
+        self.is_closed = True
         for table in self._tables.values():
             if isinstance(table, SpilledColumns):
                 table.close()
@@ -380,7 +386,6 @@ class RocksSpill:
         if database is not None:
             database.close()
         shutil.rmtree(self._directory, ignore_errors=True)
-        self._on_close(self)
 
 
 def _parts(changes: TableChanges) -> Iterator[TableChanges]:

@@ -188,6 +188,11 @@ class RocksDBShardStore:
         if isinstance(table, RocksTimerTable):
             table.applied(writes)
 
+    def give_up(self, error: Exception) -> None:
+        """Such a commit ended half-way: no further one and no snapshot is taken."""
+        if self._db is not None:
+            self._db.fail(error)
+
     def take_positions(self, count: int) -> int:
         """Reserve positions for ``count`` list elements; the first of them."""
         return self._positions.take(count).start
