@@ -23,8 +23,9 @@ class StoredJob:
         namespace: str = "default",
         restored_from: str = "",
         start_empty: bool = False,
-        opened: savepoint.OpenStore = storage.open_store,
+        opened: savepoint.OpenStore | None = None,
     ) -> None:
+        opened = opened or storage.open_store  # looked up now: tests put another in its place
         self.url = url
         self.name = lineage.JobName(cluster=cluster, namespace=namespace, name=name)
         self._clock = clock.SystemClock()
