@@ -19,7 +19,7 @@ from sparkstate.functions import MIN_WATERMARK, OutputTag
 from sparkstate.keygroups import KeySpace
 from sparkstate.operators import kinds
 from sparkstate.operators.epoch import commit_overlays
-from sparkstate.spark import graph, planning, shipping
+from sparkstate.spark import combining, graph, planning, shipping
 from sparkstate.testing import ManualClock
 from sparkstate.windows import SlidingEventTimeWindows, TumblingEventTimeWindows
 
@@ -175,6 +175,16 @@ def test_rows_without_time_are_refused_when_combined(spark: Any, tmp_path: Path)
         match=r"epoch 0, one of \d rows with the key ('key-\d'|None): .*a row without event time has no place",
     ):
         job.windows([(job.shipped(frame_of(spark, rows), is_combined=True), 0)])
+
+
+def test_a_sum_that_overflows_in_spark_is_an_error_of_the_operator_with_a_remedy(
+    spark: Any, tmp_path: Path
+) -> None:
+    job = Job(tmp_path, TumblingEventTimeWindows.of("2 seconds"), ["k"])
+    rows = [("a", None, None, 2**63 - 1, None, None, None, 0, 0)] * 2
+    overflow = r"operator 'windows', epoch 7: Spark could not add up its rows: .*ARITHMETIC_OVERFLOW.*; cast the column"
+    with pytest.raises(errors.UserCodeError, match=overflow), combining.naming_overflows("windows", 7):
+        job.shipped(frame_of(spark, rows), is_combined=True)
 
 
 def declared(tmp_path: Path, *exprs: Any, phases: Any = "auto", late: OutputTag | None = None) -> Any:

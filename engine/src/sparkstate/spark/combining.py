@@ -7,11 +7,13 @@ of each aggregate's accumulator. All of its rows lie in one slice, so they are l
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
 import pyarrow as pa
+from pyspark.errors import ArithmeticException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -69,7 +71,10 @@ class Choice:
         return self.waits == 0 and self.rows >= _WORTHWHILE_ROWS
 
     def after(self, rows: int, shipped: int, was_combined: bool) -> Choice:
-        """An epoch of so many rows was shipped as ``shipped`` rows."""
+        """An epoch of so many rows was shipped as ``shipped`` rows. One without rows, which had timers only, says nothing
+        about the next."""
+        if not rows:
+            return self
         if was_combined and rows >= _WORTHWHILE_ROWS and shipped > rows * _WORTHWHILE_SHARE:
             return Choice(rows, _NEXT_TRY)
         return Choice(rows, max(0, self.waits - 1))
@@ -130,6 +135,18 @@ def _parts(made: Aggregate, column: str, kind: pa.DataType) -> tuple[str, ...] |
 def _has_fixed_width(kind: pa.DataType) -> bool:
     """Whether Spark keeps extremes of this type in its hash table; it sorts all rows for others, such as strings."""
     return pa.types.is_primitive(kind) or pa.types.is_decimal(kind)  # type: ignore[no-any-return]
+
+
+@contextlib.contextmanager
+def naming_overflows(uid: str, epoch: int) -> Iterator[None]:
+    """While Spark combines rows: an overflow in ANSI mode becomes the ``UserCodeError`` that it is in a slot."""
+    try:
+        yield
+    except ArithmeticException as error:
+        raise errors.UserCodeError(
+            f"operator {uid!r}, epoch {epoch}: Spark could not add up its rows: {str(error).splitlines()[0]}; cast the "
+            "column to double or decimal, or set spark.sql.ansi.enabled to false for sums that wrap around"
+        ) from error
 
 
 def combined(

@@ -183,8 +183,14 @@ class _Reader:
                 "strings, booleans, dates, timestamps, decimals or binary"
             ) from None
         if _class(child) == "AttributeReference":
-            return str(child.name()), kind
+            return self._own_name(str(child.name())), kind
         return self._compute(child, where), kind
+
+    def _own_name(self, name: str) -> str:
+        """A column's name in the frame. Spark has it as the aggregate wrote it, which may differ in upper and lower
+        case; slots and Arrow compare it exactly."""
+        names = self._frame.columns
+        return name if name in names else next((each for each in names if each.lower() == name.lower()), name)
 
     def _compute(self, child: Any, where: str) -> str:
         sql = _unqualified(child)
