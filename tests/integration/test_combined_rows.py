@@ -167,6 +167,26 @@ def test_combined_rows_keep_the_part_of_the_source_and_its_latest_time(spark: An
     assert latest == {part: max(row[7] for row in rows if row[8] == part) for part in range(3)}
 
 
+def test_keys_and_values_may_have_any_names(spark: Any, tmp_path: Path) -> None:
+    ddl = "`k`` .` string, `v``` int, at long"
+    reader = spark.readStream.schema(ddl).option("maxFilesPerTrigger", 1).parquet(str(tmp_path))
+
+    def declare() -> None:
+        stream = sparkstate.keyed(reader, "k` .", event_time="at").window(
+            TumblingEventTimeWindows.of("1 second")
+        )
+        made = stream.agg(F.max("`v```").alias("m`"), F.sum("`V```").alias("s"), uid="windows", phases="two")
+        made.sink(lambda frame, epoch: None)
+
+    declared = graph.declare(declare)
+    made = shipping.Shipping(declared, declared.operators["windows"], KEY_SPACE.max_parallelism, [0])
+    (row,) = made.combined(
+        made.of_epoch(spark.createDataFrame([("a", 3, 5), ("a", 4, 6)], ddl))
+    ).collect()
+    assert (row["k` ."], row[columns.ROWS], row[columns.TIMESTAMP]) == ("a", 2, 6)
+    assert (row[columns.part_of(0, 0)], row[columns.part_of(1, 0)]) == (4, 7)
+
+
 def test_rows_without_time_are_refused_when_combined(spark: Any, tmp_path: Path) -> None:
     job = Job(tmp_path, TumblingEventTimeWindows.of("2 seconds"), ["k"])
     rows = [(*row[:7], None, 0) for row in random_rows(random.Random(3), 3, 0)]

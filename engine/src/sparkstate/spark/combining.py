@@ -111,7 +111,7 @@ def parts_of(output: Output) -> tuple[str, ...] | None:
     are none that give the same."""
     if output.column is None or output.type is None:
         return ()
-    return _parts(output.aggregate, "`" + output.column.replace("`", "``") + "`", output.type)
+    return _parts(output.aggregate, columns.quoted(output.column), output.type)
 
 
 def _parts(made: Aggregate, column: str, kind: pa.DataType) -> tuple[str, ...] | None:
@@ -154,7 +154,7 @@ def combined(
 ) -> DataFrame:
     """The combined rows of an operator's ``rows``, by the columns of its ``keys`` and ``others``, which tell the part
     of a source. Key groups are computed anew, for fewer rows."""
-    grouped = rows.groupBy(*(F.col(f"`{name}`") for name in dict.fromkeys((*keys, *others))), _slice(made))
+    grouped = rows.groupBy(*(F.col(columns.quoted(name)) for name in dict.fromkeys((*keys, *others))), _slice(made))
     parts = [F.expr(sql).alias(name) for name, sql in made.parts]
     summed = grouped.agg(
         F.max(columns.TIMESTAMP).alias(columns.TIMESTAMP), F.count("*").alias(columns.ROWS), *parts

@@ -90,7 +90,7 @@ def _analysed(
                 'such as {"v": "sum"}'
             )
     try:
-        grouped = frame.groupBy(*(f"`{key}`" for key in keys))
+        grouped = frame.groupBy(*(columns.quoted(key) for key in keys))
         made = grouped.agg(dict(exprs[0])) if is_map else grouped.agg(*exprs)
         return made._jdf.queryExecution().analyzed(), made.schema
     except PySparkException as error:
@@ -230,7 +230,7 @@ def _unqualified(expression: Any) -> str:
     found = expression.references().toSeq()
     names = {str(each.sql()): str(each.name()) for each in (found.apply(i) for i in range(found.size()))}
     for text in sorted(names, key=len, reverse=True):
-        quoted = f"`{names[text].replace('`', '``')}`"
+        quoted = columns.quoted(names[text])
         if text not in (quoted, names[text]):
             sql = sql.replace(text, quoted)
     return sql
