@@ -180,9 +180,7 @@ def test_keys_and_values_may_have_any_names(spark: Any, tmp_path: Path) -> None:
 
     declared = graph.declare(declare)
     made = shipping.Shipping(declared, declared.operators["windows"], KEY_SPACE.max_parallelism, [0])
-    (row,) = made.combined(
-        made.of_epoch(spark.createDataFrame([("a", 3, 5), ("a", 4, 6)], ddl))
-    ).collect()
+    (row,) = made.combined(made.of_epoch(spark.createDataFrame([("a", 3, 5), ("a", 4, 6)], ddl))).collect()
     assert (row["k` ."], row[columns.ROWS], row[columns.TIMESTAMP]) == ("a", 2, 6)
     assert (row[columns.part_of(0, 0)], row[columns.part_of(1, 0)]) == (4, 7)
 

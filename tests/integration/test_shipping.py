@@ -159,7 +159,9 @@ def test_columns_may_have_any_characters_in_their_names(count: int) -> None:
         made.second = graph.Input(keys=(names[0],), upstream=None, event_time=names[3], source=1)
     shipped = [
         ship(declared, made).of_epoch(
-            source.frame.select(*shipping.of_source(declared, source)).withColumn(columns.SOURCE, F.lit(number))
+            source.frame.select(*shipping.of_source(declared, source)).withColumn(
+                columns.SOURCE, F.lit(number)
+            )
         )
         for number, source in enumerate(declared.sources)
     ]

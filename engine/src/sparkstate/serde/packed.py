@@ -57,8 +57,7 @@ class PackedType(TypeInformation):
         raise self.refuse(value)
 
     def read(self, value: bytes) -> dict[str, Any]:
-        """The fields by name, for people; None where one is null. A time that Python's types do not reach is the stored
-        number."""
+        """The fields by name, for people; None where one is null. Times that Python does not reach are numbers."""
         found, at = {}, self.flag_bytes
         for number, (name, field) in enumerate(zip(self.names, self.fields, strict=True)):
             kind = field.describe()

@@ -71,8 +71,8 @@ class Choice:
         return self.waits == 0 and self.rows >= _WORTHWHILE_ROWS
 
     def after(self, rows: int, shipped: int, was_combined: bool) -> Choice:
-        """An epoch of so many rows was shipped as ``shipped`` rows. One without rows, which had timers only, says nothing
-        about the next."""
+        """An epoch of so many rows was shipped as ``shipped`` rows. One without rows, which had timers only, says
+        nothing about the next."""
         if not rows:
             return self
         if was_combined and rows >= _WORTHWHILE_ROWS and shipped > rows * _WORTHWHILE_SHARE:
@@ -154,7 +154,9 @@ def combined(
 ) -> DataFrame:
     """The combined rows of an operator's ``rows``, by the columns of its ``keys`` and ``others``, which tell the part
     of a source. Key groups are computed anew, for fewer rows."""
-    grouped = rows.groupBy(*(F.col(columns.quoted(name)) for name in dict.fromkeys((*keys, *others))), _slice(made))
+    grouped = rows.groupBy(
+        *(F.col(columns.quoted(name)) for name in dict.fromkeys((*keys, *others))), _slice(made)
+    )
     parts = [F.expr(sql).alias(name) for name, sql in made.parts]
     summed = grouped.agg(
         F.max(columns.TIMESTAMP).alias(columns.TIMESTAMP), F.count("*").alias(columns.ROWS), *parts
