@@ -19,7 +19,7 @@ from sparkstate.functions import MIN_WATERMARK, OutputTag
 from sparkstate.keygroups import KeySpace
 from sparkstate.operators import kinds
 from sparkstate.operators.epoch import commit_overlays
-from sparkstate.spark import graph, planning, shipping
+from sparkstate.spark import combining, graph, planning, shipping
 from sparkstate.testing import ManualClock
 from sparkstate.windows import SlidingEventTimeWindows, TumblingEventTimeWindows
 
@@ -167,11 +167,42 @@ def test_combined_rows_keep_the_part_of_the_source_and_its_latest_time(spark: An
     assert latest == {part: max(row[7] for row in rows if row[8] == part) for part in range(3)}
 
 
+def test_keys_and_values_may_have_any_names(spark: Any, tmp_path: Path) -> None:
+    ddl = "`k`` .` string, `v``` int, at long"
+    reader = spark.readStream.schema(ddl).option("maxFilesPerTrigger", 1).parquet(str(tmp_path))
+
+    def declare() -> None:
+        stream = sparkstate.keyed(reader, "k` .", event_time="at").window(
+            TumblingEventTimeWindows.of("1 second")
+        )
+        made = stream.agg(F.max("`v```").alias("m`"), F.sum("`V```").alias("s"), uid="windows", phases="two")
+        made.sink(lambda frame, epoch: None)
+
+    declared = graph.declare(declare)
+    made = shipping.Shipping(declared, declared.operators["windows"], KEY_SPACE.max_parallelism, [0])
+    (row,) = made.combined(made.of_epoch(spark.createDataFrame([("a", 3, 5), ("a", 4, 6)], ddl))).collect()
+    assert (row["k` ."], row[columns.ROWS], row[columns.TIMESTAMP]) == ("a", 2, 6)
+    assert (row[columns.part_of(0, 0)], row[columns.part_of(1, 0)]) == (4, 7)
+
+
 def test_rows_without_time_are_refused_when_combined(spark: Any, tmp_path: Path) -> None:
     job = Job(tmp_path, TumblingEventTimeWindows.of("2 seconds"), ["k"])
     rows = [(*row[:7], None, 0) for row in random_rows(random.Random(3), 3, 0)]
-    with pytest.raises(errors.UserCodeError, match="a row without event time has no place in a window"):
+    with pytest.raises(
+        errors.UserCodeError,
+        match=r"epoch 0, one of \d rows with the key ('key-\d'|None): .*a row without event time has no place",
+    ):
         job.windows([(job.shipped(frame_of(spark, rows), is_combined=True), 0)])
+
+
+def test_a_sum_that_overflows_in_spark_is_an_error_of_the_operator_with_a_remedy(
+    spark: Any, tmp_path: Path
+) -> None:
+    job = Job(tmp_path, TumblingEventTimeWindows.of("2 seconds"), ["k"])
+    rows = [("a", None, None, 2**63 - 1, None, None, None, 0, 0)] * 2
+    overflow = r"operator 'windows', epoch 7: Spark could not add up its rows: .*ARITHMETIC_OVERFLOW.*; cast the column"
+    with pytest.raises(errors.UserCodeError, match=overflow), combining.naming_overflows("windows", 7):
+        job.shipped(frame_of(spark, rows), is_combined=True)
 
 
 def declared(tmp_path: Path, *exprs: Any, phases: Any = "auto", late: OutputTag | None = None) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import reduce
 from typing import Any
 
@@ -143,3 +144,28 @@ def test_broadcast_rows_go_to_every_slot_with_one_order_and_keyed_rows_to_one() 
     assert orders[3] == orders[70]
     assert len(set(orders[3].values())) == 2
     assert len(shipped) == 2 + 2 * len(GROUPS)
+
+
+@pytest.mark.parametrize("count", [1, 2], ids=["one input", "two inputs"])
+def test_columns_may_have_any_characters_in_their_names(count: int) -> None:
+    session = spark_session.get()
+    names = ("k`", "`a`b`", "a.b", "at ``")
+    frames = [session.createDataFrame([("x", 1, 2, 3)], schema=list(names)) for _ in range(count)]
+    declared = graph.Graph()
+    for frame in frames:
+        declared.add_sources([graph.Source(frame=frame, event_time=names[3])])
+    made = replace(operator((names[0], 0)), event_time=names[3])
+    if count == 2:
+        made.second = graph.Input(keys=(names[0],), upstream=None, event_time=names[3], source=1)
+    shipped = [
+        ship(declared, made).of_epoch(
+            source.frame.select(*shipping.of_source(declared, source)).withColumn(
+                columns.SOURCE, F.lit(number)
+            )
+        )
+        for number, source in enumerate(declared.sources)
+    ]
+    for number, each in enumerate(shipped):
+        (row,) = each.collect()
+        found = [row[name if count == 1 else columns.of_input(number, name)] for name in names]
+        assert (found, row[columns.TIMESTAMP]) == (["x", 1, 2, 3], 3)

@@ -226,6 +226,13 @@ def test_only_columns_that_are_aggregated_are_shipped(tmp_path: Path) -> None:
     assert {"k", "n", "v", "x", "d", "s", "at", "odd", "a b", "list"} == set(everything)
 
 
+def test_columns_are_found_by_names_in_other_case_as_spark_finds_them(tmp_path: Path) -> None:
+    spec = declared(tmp_path, F.sum("V"), F.max("A b"), F.sum(F.col("X") * 2))
+    assert spec.row_columns == ("k", "v", "a b", "__sparkstate_value_0")
+    assert [output.column for output in spec.function._outputs] == ["v", "a b", "__sparkstate_value_0"]
+    assert spec.output_schema.names[3:] == ["sum(V)", "max(A b)", "sum((X * 2))"]
+
+
 def test_expressions_that_are_the_same_are_computed_once(tmp_path: Path) -> None:
     double = F.col("v") * 2
     spec = declared(tmp_path, F.sum(double).alias("a"), F.max(double).alias("b"), F.sum("a b").alias("c"))

@@ -21,6 +21,11 @@ KEY_PREFIX = PREFIX + "key_"
 """Canonical key columns (``-0.0`` as ``0.0``, one NaN), numbered; only where they differ from the user's column."""
 
 
+def quoted(name: str) -> str:
+    """A column's name as Spark's SQL takes it, whatever characters it has."""
+    return "`" + name.replace("`", "``") + "`"
+
+
 def part_of(output: int, part: int) -> str:
     """A part of the accumulator of an aggregate, both by number; only in combined rows."""
     return f"{PREFIX}part_{output}_{part}"

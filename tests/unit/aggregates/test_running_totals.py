@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from sparkstate import columns, errors
 from sparkstate.aggregates.accumulators import Output
 from sparkstate.aggregates.extremes import Extreme
+from sparkstate.aggregates.kept_merges import HERE
 from sparkstate.aggregates.running_totals import RunningTotals
 from sparkstate.aggregates.slices import Slices
 from sparkstate.aggregates.sums import Average, Count, Sum
@@ -189,6 +190,23 @@ def test_a_total_for_another_window_is_not_used() -> None:
         for watermark in range(29, 80, 10):
             now.process_watermark(watermark)
         assert [row.total for row in now.output()] == [2, 10, 10, 10, 8]
+
+
+@pytest.mark.parametrize("kind", list(KEYS))
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_slices_and_totals_are_shown_with_the_names_of_their_fields(kind: str, backend: Any) -> None:
+    """So ``sparkstate state get`` prints them."""
+    key = KEYS[kind][1]
+    with harness(Slices(40, 10), SUMS, kind, backend) as opened:
+        opened.process_elements([({"k": key, "v": 5}, 11), ({"k": key, "v": None}, 12)], 19)
+        assert opened.state("rows", key, 10) == {
+            "rows": 2, "total.sum.sum": 5, "values.count.count": 1,
+        }  # fmt: skip
+        assert opened.state("running total", key, HERE) == {
+            "end": 30, "rows": 2, "values.count.count": 1,
+            "total.sum.high": 0, "total.sum.low": 5, "total.sum.slices": 1,
+        }  # fmt: skip
+        assert opened.state("rows", key, 20) is None
 
 
 HIGH, LOW = 2**63 - 1, -(2**63)

@@ -345,7 +345,14 @@ def test_late_rows_are_counted_and_dropped_without_a_side_output(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("time", "message"), [(2**62, "windows take times"), (None, "a row without event time")], ids=str
+    ("time", "message"),
+    [
+        (2**62, "windows take times"),
+        (-(2**62), "windows take times"),
+        (-(2**63), "windows take times"),
+        (None, "a row without event time"),
+    ],
+    ids=str,
 )
 def test_a_time_that_no_window_has_fails_with_its_row(time, message):
     with harness("numbers", "hashmap", Slices(10, 10)) as opened:

@@ -37,6 +37,8 @@ def test_columns_come_back(kinds: list[int], count: int, data: st.DataObject) ->
     packed = Packing(declared).pack(columns)
     assert packed.type == pa.binary(declared.width)
     expected = [row if row[0] is not None else (None,) * len(fields) for row in rows]
+    read = [declared.read(row) for row in packed.to_pylist() if row is not None]
+    assert read == [dict(zip(declared.names, row, strict=True)) for row in rows if row[0] is not None]
     for part in (slice(None), slice(1, None), slice(2, 5)):
         found = Packing(declared).unpack(packed[part])
         assert [array.type for array in found] == [kind for _, kind, _ in fields]
@@ -74,3 +76,10 @@ def test_rows_that_are_not_there_are_null(present: list[bool]) -> None:
     packing = Packing(PackedType(["a"], [Types.LONG()]))
     values = [number if is_there else None for number, is_there in enumerate(present)]
     assert packing.unpack(packing.pack([pa.array(values, pa.int64())]))[0].to_pylist() == values
+
+
+def test_a_time_that_python_does_not_reach_is_shown_as_its_number() -> None:
+    types = [Types.SQL_DATE(), Types.SQL_TIMESTAMP(), Types.INSTANT()]
+    declared = PackedType(["day", "time", "instant"], types)
+    value = bytes([7]) + (2**31 - 1).to_bytes(4, "little") + 2 * (2**62).to_bytes(8, "little")
+    assert declared.read(value) == {"day": 2**31 - 1, "time": 2**62, "instant": 2**62}

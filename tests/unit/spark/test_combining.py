@@ -38,6 +38,13 @@ def test_combining_that_does_not_pay_is_tried_again_after_a_hundred_epochs() -> 
     assert choice.combines
 
 
+def test_epochs_of_timers_alone_say_nothing_about_the_next_rows() -> None:
+    many = Choice().after(MANY, MANY, was_combined=False)
+    assert many.after(0, 0, was_combined=False).combines
+    waits = Choice(MANY).after(MANY, MANY, was_combined=True)
+    assert waits.after(0, 0, was_combined=False) == waits
+
+
 @pytest.mark.parametrize(("is_combined", "wanted"), [(True, 90), (False, 7)])
 def test_combined_rows_count_as_the_rows_of_the_job_that_they_stand_for(
     is_combined: bool, wanted: int

@@ -7,11 +7,13 @@ of each aggregate's accumulator. All of its rows lie in one slice, so they are l
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
 import pyarrow as pa
+from pyspark.errors import ArithmeticException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -69,7 +71,8 @@ class Choice:
         return self.waits == 0 and self.rows >= _WORTHWHILE_ROWS
 
     def after(self, rows: int, shipped: int, was_combined: bool) -> Choice:
-        """An epoch of so many rows was shipped as ``shipped`` rows. One without rows tells nothing of the next."""
+        """An epoch of so many rows was shipped as ``shipped`` rows. One without rows, which had timers only, says
+        nothing about the next."""
         if not rows:
             return self
         if was_combined and rows >= _WORTHWHILE_ROWS and shipped > rows * _WORTHWHILE_SHARE:
@@ -108,7 +111,7 @@ def parts_of(output: Output) -> tuple[str, ...] | None:
     are none that give the same."""
     if output.column is None or output.type is None:
         return ()
-    return _parts(output.aggregate, "`" + output.column.replace("`", "``") + "`", output.type)
+    return _parts(output.aggregate, columns.quoted(output.column), output.type)
 
 
 def _parts(made: Aggregate, column: str, kind: pa.DataType) -> tuple[str, ...] | None:
@@ -134,12 +137,26 @@ def _has_fixed_width(kind: pa.DataType) -> bool:
     return pa.types.is_primitive(kind) or pa.types.is_decimal(kind)  # type: ignore[no-any-return]
 
 
+@contextlib.contextmanager
+def naming_overflows(uid: str, epoch: int) -> Iterator[None]:
+    """While Spark combines rows: an overflow in ANSI mode becomes the ``UserCodeError`` that it is in a slot."""
+    try:
+        yield
+    except ArithmeticException as error:
+        raise errors.UserCodeError(
+            f"operator {uid!r}, epoch {epoch}: Spark could not add up its rows: {str(error).splitlines()[0]}; cast the "
+            "column to double or decimal, or set spark.sql.ansi.enabled to false for sums that wrap around"
+        ) from error
+
+
 def combined(
     rows: DataFrame, made: Combining, keys: Sequence[str], others: Sequence[str], key_group: Column
 ) -> DataFrame:
     """The combined rows of an operator's ``rows``, by the columns of its ``keys`` and ``others``, which tell the part
     of a source. Key groups are computed anew, for fewer rows."""
-    grouped = rows.groupBy(*(F.col(f"`{name}`") for name in dict.fromkeys((*keys, *others))), _slice(made))
+    grouped = rows.groupBy(
+        *(F.col(columns.quoted(name)) for name in dict.fromkeys((*keys, *others))), _slice(made)
+    )
     parts = [F.expr(sql).alias(name) for name, sql in made.parts]
     summed = grouped.agg(
         F.max(columns.TIMESTAMP).alias(columns.TIMESTAMP), F.count("*").alias(columns.ROWS), *parts

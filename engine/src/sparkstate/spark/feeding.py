@@ -7,6 +7,7 @@ twice, its rows cannot be told from the others any more, and a second job brings
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import logging
@@ -144,7 +145,9 @@ class Feeding:
 
     def _run(self, rows: DataFrame, times: EpochTimes) -> FedRows:
         chosen, is_combined = self._combined(rows)
-        fed = self._bring(self._in_tasks(chosen), times, range(1, _TRIES + 1))
+        told = combining.naming_overflows(self.operator.uid, times.epoch)
+        with told if is_combined else contextlib.nullcontext():
+            fed = self._bring(self._in_tasks(chosen), times, range(1, _TRIES + 1))
         return dataclasses.replace(fed, is_combined=is_combined)
 
     def run_outputs(

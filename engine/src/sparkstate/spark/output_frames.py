@@ -12,6 +12,7 @@ import threading
 
 from pyspark.sql import DataFrame, SparkSession
 
+from sparkstate import columns
 from sparkstate.sinks.file_sink import FileSink
 from sparkstate.slots.group import SlotGroup
 from sparkstate.spark import feed, graph, plans
@@ -64,7 +65,7 @@ class OutputFrames:
         )
         slots = len(self._group)
         frame = self._session.range(0, slots, 1, slots).mapInArrow(task.__call__, full)
-        return frame if with_timestamps else frame.select(*[f"`{name}`" for name in struct.names])
+        return frame if with_timestamps else frame.select(*[columns.quoted(name) for name in struct.names])
 
 
 def _readers(declared: graph.Graph) -> tuple[_Reader, ...]:

@@ -28,6 +28,7 @@ def _spec(declared: graph.Graph, operator: graph.Operator) -> KeyedSpec:
     key_types = [plans.key_type(name, struct[name].dataType) for name in operator.keys]
     has_time = any(each.has_event_time for each in operator.inputs)
     wanted = set(operator.side_outputs)
+    keys = shipping.key_columns(operator, struct)
     return kinds.spec(
         operator.function,
         uid=operator.uid,
@@ -35,8 +36,8 @@ def _spec(declared: graph.Graph, operator: graph.Operator) -> KeyedSpec:
             *(struct.names if operator.shipped is None else operator.shipped),
             *(name for name, _ in operator.computed),
         ),
-        combined_columns=() if operator.combining is None else operator.combining.columns,
-        key_columns=shipping.key_columns(operator, struct),
+        combined_columns=() if operator.combining is None else (*keys, *operator.combining.columns),
+        key_columns=keys,
         key_type=_key_type(key_types),
         event_time_column=columns.TIMESTAMP if has_time else None,
         output_schema=plans.arrow_schema(plans.output_type(declared, operator.uid, None)),

@@ -203,7 +203,7 @@ def _scala_map(options: Any) -> dict[str, str]:
 def canonical_key(name: str, kind: T.DataType, column: Column | None = None) -> Column:
     """The key column with one representation per value: ``-0.0`` is ``0.0``, every NaN the same. ``column`` is where
     it lies, if not under its name."""
-    column = F.col(f"`{name}`") if column is None else column
+    column = F.col(columns.quoted(name)) if column is None else column
     if isinstance(kind, (T.FloatType, T.DoubleType)):
         zero, nan = F.lit(0.0).cast(kind), F.lit(float("nan")).cast(kind)
         return F.when(F.isnan(column), nan).when(column == zero, zero).otherwise(column)
@@ -255,7 +255,7 @@ def slot_of(key_group_column: Column, max_parallelism: int, shards: int, slots: 
 
 def event_time_ms(column: str | Column, kind: T.DataType) -> Column:
     """Event time as milliseconds since the Unix epoch."""
-    given = F.col(f"`{column}`") if isinstance(column, str) else column
+    given = F.col(columns.quoted(column)) if isinstance(column, str) else column
     return given if isinstance(kind, T.LongType) else F.unix_millis(given.cast("timestamp"))
 
 

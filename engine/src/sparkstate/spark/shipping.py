@@ -26,11 +26,11 @@ from sparkstate.spark import combining, graph, plans
 def of_source(declared: graph.Graph, source: graph.Source) -> list[Column]:
     """The columns of a source in the query's frame, without ``columns.SOURCE``."""
     if declared.input_count == 1:
-        return [F.col(f"`{name}`") for name in plans.stream_type(declared, None).names]
+        return [F.col(columns.quoted(name)) for name in plans.stream_type(declared, None).names]
     selected = []
     for number in range(declared.input_count):
         struct = plans.stream_type(declared, None, number)
-        own = F.struct(*[F.col(f"`{name}`") for name in struct.names])
+        own = F.struct(*[F.col(columns.quoted(name)) for name in struct.names])
         found = own if number == source.of_input else F.lit(None).cast(struct)
         selected.append(found.alias(columns.rows_of(number)))
     return selected
@@ -119,14 +119,14 @@ class Shipping:
         """Rows of a broadcast stream become one for each slot."""
         if not self._is_broadcast:
             return rows
-        others = [f"`{name}`" for name in rows.columns if name != columns.KEY_GROUP]
+        others = [columns.quoted(name) for name in rows.columns if name != columns.KEY_GROUP]
         return rows.select(*others, F.explode(columns.KEY_GROUP).alias(columns.KEY_GROUP))
 
     def _side(self, side: _Side, frame: DataFrame) -> DataFrame:
-        mine = self._common(side, lambda name: F.col(f"`{name}`"))
+        mine = self._common(side, lambda name: F.col(columns.quoted(name)))
         values = {
             each.number: [
-                (F.col(f"`{f.name}`") if each is side else F.lit(None).cast(f.dataType)).alias(
+                (F.col(columns.quoted(f.name)) if each is side else F.lit(None).cast(f.dataType)).alias(
                     columns.of_input(each.number, f.name)
                 )
                 for f in each.struct.fields
@@ -172,7 +172,7 @@ def _of_one(
     keys = [plans.canonical_key(name, struct[name].dataType) for name in operator.keys]
     parts = _parts(declared, operator)
     wanted = struct.names if operator.shipped is None else dict.fromkeys((*operator.shipped, *parts))
-    selected = [F.col(f"`{name}`") for name in wanted]
+    selected = [F.col(columns.quoted(name)) for name in wanted]
     selected += [F.expr(sql).alias(name) for name, sql in operator.computed]
     hidden = key_columns(operator, struct)
     selected += [
@@ -210,7 +210,7 @@ class _Side:
 
     def nested(self, name: str) -> Column:
         """A column of this input in the query's frame of several inputs."""
-        return F.col(f"`{columns.rows_of(self.input.source)}`.`{name}`")
+        return F.col(f"{columns.rows_of(self.input.source)}.{columns.quoted(name)}")
 
     def common(self, column: Callable[[str], Column]) -> dict[str, Column]:
         """The columns that rows of both inputs have, by name; ``column`` tells where the input's own lie."""

@@ -90,7 +90,7 @@ def _analysed(
                 'such as {"v": "sum"}'
             )
     try:
-        grouped = frame.groupBy(*(f"`{key}`" for key in keys))
+        grouped = frame.groupBy(*(columns.quoted(key) for key in keys))
         made = grouped.agg(dict(exprs[0])) if is_map else grouped.agg(*exprs)
         return made._jdf.queryExecution().analyzed(), made.schema
     except PySparkException as error:
@@ -183,8 +183,14 @@ class _Reader:
                 "strings, booleans, dates, timestamps, decimals or binary"
             ) from None
         if _class(child) == "AttributeReference":
-            return str(child.name()), kind
+            return self._own_name(str(child.name())), kind
         return self._compute(child, where), kind
+
+    def _own_name(self, name: str) -> str:
+        """A column's name in the frame. Spark has it as the aggregate wrote it, which may differ in upper and lower
+        case; slots and Arrow compare it exactly."""
+        names = self._frame.columns
+        return name if name in names else next((each for each in names if each.lower() == name.lower()), name)
 
     def _compute(self, child: Any, where: str) -> str:
         sql = _unqualified(child)
@@ -224,7 +230,7 @@ def _unqualified(expression: Any) -> str:
     found = expression.references().toSeq()
     names = {str(each.sql()): str(each.name()) for each in (found.apply(i) for i in range(found.size()))}
     for text in sorted(names, key=len, reverse=True):
-        quoted = f"`{names[text].replace('`', '``')}`"
+        quoted = columns.quoted(names[text])
         if text not in (quoted, names[text]):
             sql = sql.replace(text, quoted)
     return sql

@@ -185,10 +185,18 @@ class BatchCalls:
             return error
         where = "timers" if rows is None else f"a batch of {rows.num_rows} rows"
         if isinstance(error, RowError) and rows is not None and error.row in range(rows.num_rows):
-            where = f"row {user_function.shorten(rows.slice(error.row, 1).to_pylist()[0])}"
+            where = self._shown(rows.slice(error.row, 1).to_pylist()[0])
         return errors.UserCodeError(
             f"operator {self.spec.uid!r}, epoch {overlay.epoch}, {where}: {user_function.describe(error)}"
         )
+
+    def _shown(self, row: dict[str, Any]) -> str:
+        """A row as an error names it. Of a combined row people know the key, and not the parts of accumulators."""
+        if columns.ROWS not in row:
+            return f"row {user_function.shorten(row)}"
+        key = [row[name] for name in self.spec.key_columns]
+        shown = user_function.shorten(key[0] if len(key) == 1 else tuple(key))
+        return f"one of {row[columns.ROWS]} rows with the key {shown}"
 
 
 def _frames(yielded: Any) -> list[Any]:

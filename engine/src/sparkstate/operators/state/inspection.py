@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sparkstate.backends.base import NamespacedCell, StateKind, TableSpec
-from sparkstate.serde import expiring
+from sparkstate.serde import expiring, packed
 
 
 def read_cell(
@@ -43,6 +43,8 @@ def read_cell(
 
 def _value(spec: TableSpec, stored: Any) -> Any:
     assert spec.value_type is not None
+    if isinstance(spec.value_type, packed.PackedType):
+        return spec.value_type.read(stored)
     thaw = spec.value_type.thaw
     if spec.kind is StateKind.LIST:
         return [thaw(item) for item in stored]
