@@ -25,11 +25,6 @@ def test_an_epoch_behind_a_large_one_is_combined_as_long_as_that_pays() -> None:
     assert choice.after(10, 10, was_combined=True).after(MANY, MANY, was_combined=False).combines
 
 
-def test_an_epoch_of_timers_alone_changes_nothing() -> None:
-    choice = Choice().after(MANY, MANY, was_combined=False)
-    assert choice.after(0, 0, was_combined=False) == choice
-
-
 def test_combining_that_does_not_pay_is_tried_again_after_a_hundred_epochs() -> None:
     choice = Choice(MANY).after(MANY, MANY * 9 // 10, was_combined=True)
     for _ in range(100):
