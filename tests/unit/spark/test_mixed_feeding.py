@@ -37,7 +37,7 @@ def make(monkeypatch: pytest.MonkeyPatch, brought: list[Any], failures: int) -> 
     made._shipping = SimpleNamespace(  # type: ignore[assignment]
         of_epoch=lambda frame: Rows("sources"), of_outputs=lambda outputs: Rows("output")
     )
-    made.operator = SimpleNamespace(combining=None)  # type: ignore[assignment]
+    made.operator = SimpleNamespace(uid="both", combining=None)  # type: ignore[assignment]
     made._tasks = 4
     monkeypatch.setattr(made, "_task", lambda attempt, times, first_part: (attempt, first_part))
     left = [failures]
