@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 import pytest
+from support.operators import window_harness
 
 from sparkstate import errors
 from sparkstate.aggregates.accumulators import Output
@@ -19,9 +20,7 @@ from sparkstate.aggregates.distinct import DistinctCount
 from sparkstate.aggregates.extremes import Extreme
 from sparkstate.aggregates.slices import Slices
 from sparkstate.aggregates.sums import Count, Sum
-from sparkstate.aggregates.window_aggregation import WindowAggregation
 from sparkstate.functions import MIN_WATERMARK
-from sparkstate.serde.types import Types
 from sparkstate.testing import KeyedProcessHarness
 
 LONG, TEXT = pa.int64(), pa.string()
@@ -34,21 +33,13 @@ OUTPUTS = (
     Output("kinds", "approx_count_distinct", DistinctCount(), "s", TEXT, "approx_count_distinct(s)"),
 )
 SLIDING = Slices(60, 10, 5, 20)
-KEY_TYPES = {"numbers": Types.LONG(), "text": Types.STRING()}
 Backend = Literal["hashmap", "rocksdb"]
 
 
 def harness(
     kind: str, backend: Backend, slots: int, slices: Slices = SLIDING, outputs: tuple[Output, ...] = OUTPUTS
 ) -> KeyedProcessHarness:
-    return KeyedProcessHarness(
-        WindowAggregation(slices, ("k",), outputs),
-        key=lambda row: row.k,
-        key_type=KEY_TYPES[kind],
-        backend=backend,
-        parallelism=slots,
-        shards=4,
-    )
+    return window_harness.harness(slices, outputs, kind, backend, slots)
 
 
 def epochs(kind: str) -> Iterator[tuple[list[tuple[dict[str, Any], int]], int]]:
@@ -93,7 +84,7 @@ def _rounded(opened: KeyedProcessHarness) -> list[tuple[Any, ...]]:
     return rows
 
 
-@pytest.mark.parametrize("kind", list(KEY_TYPES))
+@pytest.mark.parametrize("kind", list(window_harness.KEY_TYPES))
 @pytest.mark.parametrize("begins_on", ["hashmap", "rocksdb"])
 def test_windows_go_on_in_two_three_and_one_slots_and_in_the_other_backend(
     kind: str, begins_on: Backend

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.operators.window_harness import harness
 
 from sparkstate import columns, errors
 from sparkstate.aggregates.accumulators import Output
@@ -43,25 +44,7 @@ SUMS = (*COUNTS, WRAPPING)
 MIXED = (*SUMS, Output("least", "min", Extreme(LONG, is_greatest=False), "v", LONG))
 """The least value has no inverse, so these windows are merged from tails."""
 KEYS = {"numbers": (0, -7, 2**63 - 1, None), "text": ("a", "b\0", "", None)}
-KEY_TYPES = {"numbers": Types.LONG(), "text": Types.STRING()}
 BACKENDS: tuple[Any, ...] = ("hashmap", "rocksdb")
-
-
-def harness(
-    slices: Slices,
-    outputs: tuple[Output, ...],
-    kind: str = "numbers",
-    backend: Any = "hashmap",
-    slots: int = 1,
-) -> KeyedProcessHarness:
-    return KeyedProcessHarness(
-        WindowAggregation(slices, ("k",), outputs),
-        key=lambda row: row.k,
-        key_type=KEY_TYPES[kind],
-        backend=backend,
-        parallelism=slots,
-        shards=4,
-    )
 
 
 def wrapped(number: int) -> int:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.backends.small_runs import small_runs
 from support.operators import driven as ops
 from support.operators.spilling import Side
 
@@ -23,7 +24,6 @@ from sparkstate.aggregates.extremes import Extreme
 from sparkstate.aggregates.slices import Slices
 from sparkstate.aggregates.sums import Count, Sum
 from sparkstate.aggregates.window_aggregation import WindowAggregation
-from sparkstate.backends.rocksdb import sorted_run, sorted_runs, spilled_columns
 from sparkstate.backends.rocksdb.factory import RocksDBStoreFactory
 from sparkstate.functions import MIN_WATERMARK
 from sparkstate.operators.batches import column_firing
@@ -55,13 +55,7 @@ DOUBLES = [None, 0.0, -0.0, 1.5, float("nan"), float("inf"), -1e300]
 @pytest.fixture(autouse=True, scope="module")
 def _few_rows_at_once() -> Iterator[None]:
     """So that some rows need several steps, reads and merges."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sorted_run, "STEP", 2)
-        patch.setattr(sorted_run, "CHECKED", 2)
-        patch.setattr(sorted_run, "_STEPS_AT_ONCE", 2)
-        patch.setattr(sorted_runs, "MOST_RUNS", 2)
-        patch.setattr(sorted_runs, "_ROWS_AT_ONCE", 3)
-        patch.setattr(spilled_columns, "_ROWS_AT_ONCE", 2)
+    with small_runs() as patch:
         patch.setattr(column_firing, "CHUNK_TIMERS", 3)
         yield
 

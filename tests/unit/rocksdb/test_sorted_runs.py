@@ -18,12 +18,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.backends import cells
+from support.backends.small_runs import small_runs
 from support.backends.spilled import SPEC, Spilled, columns, groups, listed, row_order
 
 from sparkstate import errors
 from sparkstate.backends import base, column_cells
 from sparkstate.backends.base import DELETED, NamespacedCell, TableChanges
-from sparkstate.backends.rocksdb import native, sorted_run, sorted_runs, spilled_columns
+from sparkstate.backends.rocksdb import native, sorted_run
 from sparkstate.backends.rocksdb.sorted_runs import SortedRuns
 from sparkstate.local_state import inheritance
 
@@ -37,13 +38,7 @@ values = st.one_of(st.just(DELETED), st.floats(allow_nan=False))
 @pytest.fixture(autouse=True, scope="module")
 def _few_rows_at_once() -> Iterator[None]:
     """So that some keys need several steps, reads and merges."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sorted_run, "STEP", 2)
-        patch.setattr(sorted_run, "_STEPS_AT_ONCE", 2)
-        patch.setattr(sorted_run, "CHECKED", 2)
-        patch.setattr(sorted_runs, "MOST_RUNS", 2)
-        patch.setattr(sorted_runs, "_ROWS_AT_ONCE", 3)
-        patch.setattr(spilled_columns, "_ROWS_AT_ONCE", 2)
+    with small_runs():
         yield
 
 

@@ -44,8 +44,14 @@ class Output:
     """Of the column."""
     definition: str = ""
     """The aggregate as SQL has it, for people and for comparison with what state was built on."""
-    combined: tuple[str, ...] = ()
-    """The columns of its parts in combined rows."""
+
+
+def combined_columns(outputs: Sequence[Output]) -> list[list[str]]:
+    """For each output the columns of its parts in combined rows."""
+    return [
+        [columns.part_of(number, part) for part in range(len(output.aggregate.parts))]
+        for number, output in enumerate(outputs)
+    ]
 
 
 class StoredAccumulators:
@@ -124,7 +130,7 @@ class StoredAccumulators:
         """Fold rows into the entries of their keys and namespaces, of which ``codes`` are the numbers. Answers with the
         entries before and after."""
         before = self.read(keys, spaces)
-        counts, was_there = numbers(before[0][0], np.int64)
+        counts, _ = numbers(before[0][0], np.int64)
         after: Entries = [[pa.array(counts + np.bincount(codes, minlength=len(counts)))]]
         for output, parts in zip(self._outputs, before[1:], strict=True):
             if not parts:
@@ -132,7 +138,7 @@ class StoredAccumulators:
                 continue
             values = batch.column(output.column).cast(output.type)
             after.append(output.aggregate.fold(parts, Rows(codes, len(keys), values, times)))
-        self._folded(keys, spaces, after, ~was_there)
+        self._replace(keys, spaces, before, after)
         return before, after
 
     def fold_combined(
@@ -141,14 +147,15 @@ class StoredAccumulators:
         """The same for rows that Spark has combined: they have the parts of accumulators."""
         before = self.read(keys, spaces)
         added = [[batch.column(columns.ROWS)]]
-        added += [[batch.column(name) for name in output.combined] for output in self._outputs]
+        added += [[batch.column(name) for name in names] for names in combined_columns(self._outputs)]
         codes = np.concatenate([np.arange(len(keys)), codes])
         after = self.merge(joined(before, added), codes, len(keys))
-        self._folded(keys, spaces, after, ~has_rows(before))
+        self._replace(keys, spaces, before, after)
         return before, after
 
-    def _folded(self, keys: BatchKeys, spaces: Times, after: Entries, is_new: Flags) -> None:
+    def _replace(self, keys: BatchKeys, spaces: Times, before: Entries, after: Entries) -> None:
         packed, others = self._layout.columns(after)
+        is_new = ~has_rows(before)
         for state, array in zip((self._packed, *self._others), (packed, *others), strict=True):
             state.update_new(keys, array, is_new, spaces)
 

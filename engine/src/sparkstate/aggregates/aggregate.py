@@ -57,23 +57,27 @@ class Aggregate(ABC):
     def merge(self, parts: Accumulators, codes: Codes, count: int) -> Accumulators:
         """One accumulator for each group of accumulators; those of a group come in the order of their slices."""
 
-    @property
-    def terms(self) -> tuple[str, ...] | None:
-        """Names of whole numbers that stand for an accumulator: those of a merge are the sums of those of its parts,
-        and no sum over the slices of a window is too large for 64 bits. None: there are no such numbers."""
-        return None
-
-    def to_terms(self, parts: Accumulators) -> list[npt.NDArray[np.int64]]:
-        """The terms of accumulators, 0 where there is none."""
-        raise NotImplementedError
-
-    def of_terms(self, terms: list[npt.NDArray[np.int64]]) -> Accumulators:
-        """The inverse. Raises ``OverflowError`` where a result would not fit and is checked."""
-        raise NotImplementedError
-
     @abstractmethod
     def result(self, parts: Accumulators, rows: npt.NDArray[np.int64]) -> pa.Array:
         """The value of each accumulator; ``rows`` is the number of its group's rows."""
+
+
+class AdditiveAggregate(Aggregate):
+    """One whose accumulators whole numbers, its *terms*, may stand for: those of a merge are the sums of those of its
+    parts, and no sum over the slices of a window is too large for 64 bits."""
+
+    @property
+    @abstractmethod
+    def terms(self) -> tuple[str, ...] | None:
+        """Names of the terms. None: there are no such numbers for values of this type."""
+
+    @abstractmethod
+    def to_terms(self, parts: Accumulators) -> list[npt.NDArray[np.int64]]:
+        """The terms of accumulators, 0 where there is none."""
+
+    @abstractmethod
+    def of_terms(self, terms: list[npt.NDArray[np.int64]]) -> Accumulators:
+        """The inverse. Raises ``OverflowError`` where a result would not fit and is checked."""
 
 
 def state_type(kind: pa.DataType) -> TypeInformation:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkstate.aggregates import aggregate
-from sparkstate.aggregates.aggregate import Accumulators, Aggregate, Codes, Part, Rows
+from sparkstate.aggregates.aggregate import Accumulators, AdditiveAggregate, Aggregate, Codes, Part, Rows
 from sparkstate.serde.types import Types
 
 _WIDE: Final = pa.decimal256(76, 38)
@@ -28,7 +28,7 @@ _EXACT: Final = decimal.Context(prec=76, rounding=decimal.ROUND_HALF_UP)
 
 
 @dataclass(frozen=True)
-class Count(Aggregate):
+class Count(AdditiveAggregate):
     """Values that are not null; with ``of_rows`` all rows, which the window counts anyway."""
 
     of_rows: bool = False
@@ -58,7 +58,7 @@ class Count(Aggregate):
 
 
 @dataclass(frozen=True)
-class Sum(Aggregate):
+class Sum(AdditiveAggregate):
     """The sum of values; null where there are none. ``kind`` is the result's type."""
 
     kind: pa.DataType

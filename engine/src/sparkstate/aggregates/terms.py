@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sparkstate.aggregates.accumulators import ROWS, Entries, Output
-from sparkstate.aggregates.aggregate import numbers, to_array
+from sparkstate.aggregates.aggregate import AdditiveAggregate, numbers, to_array
 from sparkstate.aggregates.slices import Flags
 
 Matrix: TypeAlias = npt.NDArray[np.int64]
@@ -26,34 +26,38 @@ Matrix: TypeAlias = npt.NDArray[np.int64]
 class Terms:
     """The terms of all aggregates of an operator; the first one counts rows."""
 
-    def __init__(self, outputs: Sequence[Output]) -> None:
-        self._outputs = outputs
+    def __init__(self, outputs: Sequence[Output], aggregates: Sequence[AdditiveAggregate]) -> None:
+        """``aggregates`` are those of the outputs; all of them have terms."""
+        self._aggregates = aggregates
         # By name, because the order of aggregates may change while state stays.
         self._order = sorted(range(len(outputs)), key=lambda number: (outputs[number].name, number))
         self.names = [ROWS]
         for number in self._order:
             each = outputs[number]
-            self.names += [f"{each.name}.{each.kind}.{term}" for term in each.aggregate.terms or ()]
+            self.names += [f"{each.name}.{each.kind}.{term}" for term in aggregates[number].terms or ()]
 
     @classmethod
     def of(cls, outputs: Sequence[Output]) -> Terms | None:
         """None if an aggregate has none."""
-        return None if any(each.aggregate.terms is None for each in outputs) else cls(outputs)
+        additive = [each.aggregate for each in outputs if isinstance(each.aggregate, AdditiveAggregate)]
+        if len(additive) < len(outputs) or any(each.terms is None for each in additive):
+            return None
+        return cls(outputs, additive)
 
     def of_entries(self, entries: Entries) -> Matrix:
         """The terms of accumulators; 0 where there is none."""
         lines: list[Any] = [numbers(entries[0][0], np.int64)[0]]
         for number in self._order:
-            lines += self._outputs[number].aggregate.to_terms(entries[number + 1])
+            lines += self._aggregates[number].to_terms(entries[number + 1])
         return np.stack(lines)
 
     def to_entries(self, terms: Matrix) -> Entries:
         """The accumulators; null where no rows are. Raises ``OverflowError`` for a sum that does not fit."""
         has_rows: Flags = terms[0] > 0
-        entries: Entries = [[to_array(terms[0], has_rows)], *([] for _ in self._outputs)]
+        entries: Entries = [[to_array(terms[0], has_rows)], *([] for _ in self._aggregates)]
         at = 1
         for number in self._order:
-            aggregate = self._outputs[number].aggregate
+            aggregate = self._aggregates[number]
             count = len(aggregate.terms or ())
             entries[number + 1] = aggregate.of_terms(list(terms[at : at + count]))
             at += count

@@ -18,7 +18,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from sparkstate import columns, errors
-from sparkstate.aggregates.accumulators import Output
+from sparkstate.aggregates.accumulators import Output, combined_columns
 from sparkstate.aggregates.aggregate import Aggregate
 from sparkstate.aggregates.deviations import Deviation
 from sparkstate.aggregates.extremes import Extreme
@@ -93,12 +93,12 @@ def combining(
         return None
     obstacle = "its late rows go to a side output, one by one" if has_late_output else None
     parts: list[tuple[str, str]] = []
-    for output in outputs:
+    for output, names in zip(outputs, combined_columns(outputs), strict=True):
         found = parts_of(output)
         if found is None:
             obstacle = f"Spark cannot combine the values of {output.name!r} ({output.kind})"
             break
-        parts += zip(output.combined, found, strict=True)
+        parts += zip(names, found, strict=True)
     if obstacle is None:
         return Combining(slices.width, slices.offset, tuple(parts), is_forced=phases == "two")
     if phases == "two":

@@ -9,7 +9,7 @@ compared, so an expression that has no such text is refused.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
@@ -61,19 +61,10 @@ def read(
     _check_names(struct.names, where)
     reader = _Reader(frame, where)
     found = analysed.aggregateExpressions()
-    outputs = [
-        _numbered(reader.output(found.apply(i), struct.fields[i]), i - len(keys))
-        for i in range(len(keys), found.size())
-    ]
+    outputs = [reader.output(found.apply(i), struct.fields[i]) for i in range(len(keys), found.size())]
     bounds = [T.StructField(name, T.TimestampType(), False) for name in (START, END)]
     result = T.StructType([*struct.fields[: len(keys)], *bounds, *struct.fields[len(keys) :]])
     return Aggregation(tuple(outputs), tuple(reader.computed.values()), result)
-
-
-def _numbered(output: Output, number: int) -> Output:
-    """With the columns that its parts have in combined rows."""
-    parts = range(len(output.aggregate.parts))
-    return replace(output, combined=tuple(columns.part_of(number, part) for part in parts))
 
 
 def _analysed(
