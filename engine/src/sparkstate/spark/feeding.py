@@ -208,9 +208,7 @@ def _log_again(epoch: int, attempt: int, error: Exception) -> None:
 def _parts(declared: graph.Graph, operator: graph.Operator) -> feed.Parts | feed.PartsOfInputs:
     """How the rows of each input tell their part of a source."""
     found = [
-        feed.Parts(len(declared.sources), declared.sources_of(each.source)[0][1].parts)
-        if each.upstream is None
-        else None
+        feed.Parts(len(declared.sources), declared.parts_of(each)) if each.upstream is None else None
         for each in operator.inputs
     ]
     return feed.PartsOfInputs(tuple(found)) if len(found) > 1 else found[0] or feed.Parts()

@@ -153,6 +153,10 @@ class Graph:
         """How many inputs the job has."""
         return len({source.of_input for source in self.sources})
 
+    def parts_of(self, each: Input) -> tuple[str, ...]:
+        """The columns that tell the parts of a source apart; none in an operator's output."""
+        return self.sources_of(each.source)[0][1].parts if each.upstream is None else ()
+
     def sources_of(self, number: int) -> list[tuple[int, Source]]:
         """The DataFrames of one of the job's inputs, with their numbers among all of the job's."""
         return [(at, source) for at, source in enumerate(self.sources) if source.of_input == number]

@@ -74,7 +74,7 @@ class Shipping:
         self._is_broadcast = any(each.is_broadcast for each in operator.inputs)
         self._inputs = operator.inputs
         self._operator, self._max_parallelism = operator, max_parallelism
-        self._parts = _parts(declared, operator)
+        self._parts = declared.parts_of(self._inputs[0])
         self._structs = structs = [
             plans.stream_type(declared, each.upstream, each.source) for each in self._inputs
         ]
@@ -170,7 +170,7 @@ def _of_one(
 ) -> Sequence[Column]:
     """The columns shipped for an operator with one input."""
     keys = [plans.canonical_key(name, struct[name].dataType) for name in operator.keys]
-    parts = _parts(declared, operator)
+    parts = declared.parts_of(operator.inputs[0])
     wanted = struct.names if operator.shipped is None else dict.fromkeys((*operator.shipped, *parts))
     selected = [F.col(columns.quoted(name)) for name in wanted]
     selected += [F.expr(sql).alias(name) for name, sql in operator.computed]
@@ -187,11 +187,6 @@ def _of_one(
     if operator.upstream is None and len(declared.sources) > 1:
         selected.append(F.col(columns.SOURCE))
     return selected
-
-
-def _parts(declared: graph.Graph, operator: graph.Operator) -> tuple[str, ...]:
-    """The columns that tell the part of a source."""
-    return declared.sources_of(operator.source)[0][1].parts if operator.upstream is None else ()
 
 
 @dataclass(frozen=True)
