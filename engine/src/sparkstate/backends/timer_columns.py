@@ -52,6 +52,16 @@ def registered(timestamps: Longs, keys: Longs, key_groups: KeyGroups) -> TimerCo
     return TimerColumns(timestamps, keys, key_groups, np.ones(len(keys), np.bool_))
 
 
+def joined(*parts: TimerColumns) -> TimerColumns:
+    """The timers of all parts, one behind the other."""
+    return TimerColumns(
+        np.concatenate([part.timestamps for part in parts]),
+        np.concatenate([part.keys for part in parts]),
+        np.concatenate([part.key_groups for part in parts]),
+        np.concatenate([part.registered for part in parts]),
+    )
+
+
 class ColumnarTimerTable(Protocol):
     """A ``TimerTable`` of a ``TimerColumnsStore`` whose keys are whole numbers."""
 

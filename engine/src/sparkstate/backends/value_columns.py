@@ -34,6 +34,8 @@ _DTYPES: Final[dict[str, Any]] = {
 }
 """FLOAT has 64 bits, as everywhere in stored state."""
 _SIGN: Final = np.uint64(1 << 63)
+LEAST_LONG: Final = -(1 << 63)
+"""The least whole number that fits in 64 bits."""
 
 
 @dataclass(frozen=True)
@@ -46,14 +48,21 @@ class ValueColumns:
     values: Values
     present: Flags
     """False: the value is deleted, and what ``values`` has there means nothing."""
+    may_be_stored: Flags | None = None
+    """False: the store had no value before, as somebody has read. None: nobody knows."""
 
     def __len__(self) -> int:
         return len(self.keys)
 
     def select(self, places: Any) -> ValueColumns:
         """Those at these places."""
+        known = self.may_be_stored
         return ValueColumns(
-            self.keys[places], self.key_groups[places], self.values[places], self.present[places]
+            self.keys[places],
+            self.key_groups[places],
+            self.values[places],
+            self.present[places],
+            None if known is None else known[places],
         )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from sparkstate import errors
 from sparkstate.backends.rocksdb import effective, folders, keys, memory, metrics, native
+from sparkstate.backends.rocksdb.buffering import BufferMemory
 from sparkstate.backends.rocksdb.database import Database
 from sparkstate.backends.rocksdb.reading import Reads
 from sparkstate.backends.rocksdb.spill import RocksSpill
@@ -94,6 +95,7 @@ class RocksDBStoreFactory:
         for notice in self.options.notices:
             _log.warning("%s", notice)
         self._memory = native.SlotMemory(self.plan)
+        self._buffer_memory = BufferMemory(self.plan.buffers)
 
     def create(self, shard: int, key_groups: KeyGroupRange, directory: Path) -> RocksDBShardStore:
         with self._lock:
@@ -107,6 +109,7 @@ class RocksDBStoreFactory:
                 new_options=self._new_options,
                 clock=self._clock,
                 reads=self._reads,
+                buffer_memory=self._buffer_memory,
                 new_id=self._new_id,
                 make_room=self._make_room,
                 on_close=self._closed,

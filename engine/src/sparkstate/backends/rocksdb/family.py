@@ -87,6 +87,15 @@ class Family:
         """Rows from ``start`` on, as they are now; let the iterator go when done."""
         return self.rdict.items(from_key=start)  # type: ignore[no-any-return]
 
+    def last(self) -> bytes | None:
+        """The greatest key; None: there is no row."""
+        iterator = self.rdict.iter()
+        iterator.seek_to_last()
+        if iterator.valid():
+            return bytes(iterator.key())
+        iterator.status()
+        return None
+
     def look_through(self, start: bytes) -> Iterator[tuple[bytes, bytes]]:
         """The same, but the blocks that are read take no place in the cache."""
         options = rocksdict.ReadOptions()

@@ -40,6 +40,8 @@ _pack_int_row = struct.Struct(">HBQB").pack
 _LONG_ROW: Final = np.dtype([("group", ">u2"), ("is_there", "u1"), ("key", ">u8"), ("namespace", "u1")])
 _PAIR_ROW: Final = np.dtype([*_LONG_ROW.descr, ("space", ">u8")])
 _TIMER_ROW: Final = np.dtype([("timestamp", ">u8"), *_LONG_ROW.descr])
+TIMER_ROW_BYTES: Final = _TIMER_ROW.itemsize
+"""Of a timer in the default namespace whose key is a whole number. A null key with a namespace may take as many."""
 
 
 def family_name(spec: TableSpec) -> str:

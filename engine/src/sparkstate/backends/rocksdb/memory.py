@@ -21,6 +21,7 @@ _MIB = 1024 * _KIB
 _LEAST_BUDGET = 1 * _MIB
 _OVERLAY_SHARE = 6
 _FILTER_SHARE = 8
+_BUFFER_SHARE = 24
 LEAST_MEMTABLE = 4 * _KIB
 """Of write buffers for each memtable: the smallest block, which a memtable takes with its first row. With less, a row
 in each of them is beyond the limit, and they are flushed all the time. docs/state-backends.md has the figures."""
@@ -38,6 +39,8 @@ class MemoryPlan:
     filters: int = 0
     """Bytes that the filters of overlays on disk may take: an eighth of what overlays may. They fit into the half that
     is left for a commit, of which overlays on disk need little."""
+    buffers: int = 16 * _MIB
+    """Bytes of column buffers: a 24th of the budget, 16 MiB without one."""
     cache: int = 0
     write_buffers: int = 0
     arena_block: int = 0
@@ -74,13 +77,15 @@ def plan(settings: StateBackendSettings) -> MemoryPlan:
             f"{source} memory is {budget} bytes per slot; RocksDB needs at least {_LEAST_BUDGET}"
         )
     overlays = budget // _OVERLAY_SHARE
-    stores = budget - overlays
+    buffers = budget // _BUFFER_SHARE
+    stores = budget - overlays - buffers
     write_buffers = int(2 * stores * ratio / 3)
     return MemoryPlan(
         source=source,
         budget=budget,
         overlays=overlays,
         filters=overlays // _FILTER_SHARE,
+        buffers=buffers,
         cache=int((3 - ratio) * stores / 3),
         write_buffers=write_buffers,
         arena_block=arena_block(write_buffers),

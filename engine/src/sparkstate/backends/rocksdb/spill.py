@@ -152,8 +152,7 @@ class SpilledValues(SpilledTable):
             elif data[:1] != GONE:
                 values[index] = decode(data[1:])
         for table, numbers in missing.values():
-            # The rows of a store are the same, and still in order.
-            stored = table.get_rows([rows[n] for n in numbers])
+            stored = table.get_many([kgs[n] for n in numbers], [cells[n] for n in numbers])
             for number, value in zip(numbers, stored, strict=True):
                 values[number] = value
         return values

@@ -7,7 +7,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -27,6 +27,8 @@ from sparkstate.backends.rocksdb import (
     sweeping,
     tables,
 )
+from sparkstate.backends.rocksdb.buffered_values import BufferedValueTable
+from sparkstate.backends.rocksdb.buffering import BufferMemory, Buffers, row_parts
 from sparkstate.backends.rocksdb.database import Database, NewOptions
 from sparkstate.backends.rocksdb.family import Family, FamilyWrites
 from sparkstate.backends.rocksdb.reading import Reads
@@ -36,10 +38,6 @@ from sparkstate.backends.rocksdb.timers import RocksTimerTable
 from sparkstate.clock import Clock
 from sparkstate.keygroups import KeyGroupRange
 from sparkstate.serde import expiring
-
-_COLUMN_ROWS: Final = 4000
-"""So many entries of columns become rows at once. As rows they take five times the memory (150 bytes an entry), which
-no budget has weighed."""
 
 
 class StoreOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,6 +72,7 @@ class RocksDBShardStore:
         new_options: NewOptions,
         clock: Clock,
         reads: Reads,
+        buffer_memory: BufferMemory,
         new_id: Callable[[], str],
         make_room: Callable[[], None],
         on_close: Callable[[RocksDBShardStore], None],
@@ -94,6 +93,7 @@ class RocksDBShardStore:
         self._positions = tables.PositionCounter()
         self._specs: dict[tuple[str, str], TableSpec] = {}
         self._tables: dict[tuple[str, str], Any] = {}
+        self._buffers = Buffers(buffer_memory, self._write)
         self._schemas: dict[tuple[str, str], Schemas] = {}
         """Of tables that have rows of several types."""
         self._sweeps: dict[tuple[str, str], RowSweep] = {}
@@ -111,6 +111,7 @@ class RocksDBShardStore:
             if verdict.plan is not None:
                 self._schemas[name] = schemas.taken_up(self._schemas.get(name), stored, verdict.plan)
             if verdict.before != verdict.now:
+                self._buffers.settle(found)
                 found = None  # it reads and writes another type
         self._specs[name] = spec
         if found is None:
@@ -125,6 +126,8 @@ class RocksDBShardStore:
                 spec, self._family(spec), self._options.row_limit, self._options.timer_cache_size
             )
         family, codec = self._family(spec), self._schema_codec(spec)
+        if spec.is_columnar:
+            return BufferedValueTable(spec, family, self._options.row_limit, codec, self._buffers.write)
         return tables.make_table(spec, family, self._options.row_limit, self._positions, codec)
 
     def _schema_codec(self, spec: TableSpec) -> SchemaCodec | None:
@@ -160,7 +163,7 @@ class RocksDBShardStore:
         # as it was.
         position = self._positions.following
         try:
-            pairs = [(self.table(change.spec), change) for change in changes]
+            pairs, waiting = self._divided(changes)
             writes = [
                 (
                     table,
@@ -180,11 +183,27 @@ class RocksDBShardStore:
                 table.applied(write)
                 if change.timer_columns is not None:
                     table.applied_columns(change.timer_columns)
+        for table, change in waiting:
+            self._buffers.absorb(table, change)
+
+    def _divided(
+        self, changes: Sequence[TableChanges]
+    ) -> tuple[list[tuple[Any, TableChanges]], list[tuple[Any, TableChanges]]]:
+        """Tables with the changes that are written now, and with those that wait."""
+        now, waiting = [], []
+        for change in changes:
+            table = self.table(change.spec)
+            direct, later = self._buffers.divide(table, change)
+            now.append((table, direct))
+            if later is not None:
+                waiting.append((table, later))
+        return now, waiting
 
     def write_rows(self, spec: TableSpec, writes: FamilyWrites) -> None:
         """A part of a commit that does not fit in memory: rows that are encoded and checked already."""
-        self._write([writes])
         table = self.table(spec)
+        self._buffers.settle(table)
+        self._write([writes])
         if isinstance(table, RocksTimerTable):
             table.applied(writes)
 
@@ -205,6 +224,7 @@ class RocksDBShardStore:
         wanted = ttl_change(stored, spec, times)
         if stored is None or wanted is None:
             return
+        self._buffers.settle(self._tables.get(name))
         if wanted.convert is not None:
             with failures.translated(self._path, "converting"):
                 self._write(sweeping.converted(self._family(stored), wanted.convert))
@@ -215,7 +235,9 @@ class RocksDBShardStore:
     def expire(self, spec: TableSpec, cutoff: int, pace: SweepPace) -> int:
         sweep = self._sweeps.setdefault((spec.uid, spec.name), RowSweep())
         sweep.cutoff = max(sweep.cutoff, cutoff)
-        family: Family = self.table(spec).family
+        table = self.table(spec)
+        self._buffers.settle(table)
+        family: Family = table.family
         with failures.translated(self._path, "sweeping"):
             sweep.ask_for_merge(family, self._clock.monotonic())
             deletes = sweep.look(family, pace)
@@ -227,6 +249,8 @@ class RocksDBShardStore:
 
     def prepare_snapshot(self, checkpoint_id: int, directory: Path, canonical: bool) -> ShardSnapshot:
         database = self._database()
+        for table in tuple(self._tables.values()):
+            self._buffers.write(table)
         if canonical:
             return self._canonical_snapshot(database, directory)
         database.flush()
@@ -376,6 +400,8 @@ class RocksDBShardStore:
         if self._closed:
             return
         self._closed = True
+        for table in self._tables.values():
+            self._buffers.drop(table)
         self._tables.clear()
         if self._db is not None:
             self._db.close()
@@ -396,5 +422,4 @@ def _rows(writes: Iterable[tuple[Any, FamilyWrites | None, TableChanges]]) -> It
         if write is None:
             continue
         yield write
-        for part in change.column_parts(_COLUMN_ROWS):
-            yield table.writes(part, {})
+        yield from row_parts(table, change)

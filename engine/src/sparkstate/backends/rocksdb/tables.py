@@ -97,14 +97,11 @@ class RocksValueTable(RocksTable):
         # In the order of the rows neighbours come from the same block.
         order = sorted(range(len(rows)), key=rows.__getitem__)
         values: list[Any] = [None] * len(rows)
-        for index, value in zip(order, self.get_rows([rows[index] for index in order]), strict=True):
-            values[index] = value
-        return values
-
-    def get_rows(self, rows: list[bytes]) -> list[Any]:
-        """The values of encoded row keys, which should be sorted."""
         decode = self._decode
-        return [None if data is None else decode(data) for data in self.family.get_many(rows)]
+        found = self.family.get_many([rows[index] for index in order])
+        for index, data in zip(order, found, strict=True):
+            values[index] = None if data is None else decode(data)
+        return values
 
     def get_columns(self, key_groups: KeyGroups, keys: Any) -> tuple[Values, Flags]:
         """As the contract says."""

@@ -179,7 +179,7 @@ def _collect_pairs(sharded: _ShardedChanges, table: TableOverlay) -> Iterator[tu
     """Those of the null key are left, which has no place in an array of keys."""
     if table.pairs is None or not table.pairs.count:
         return
-    pairs, values, present = table.pairs.changed()
+    pairs, values, present, may_be_stored = table.pairs.changed()
     known = sharded.known
     is_null = pairs["key"] == NULL_KEY
     kept = np.flatnonzero(~is_null)
@@ -190,7 +190,8 @@ def _collect_pairs(sharded: _ShardedChanges, table: TableOverlay) -> Iterator[tu
         keys = known.long_array(numbers)
         assert keys is not None
         made = long_index.pairs(keys, pairs["space"][chosen])
-        return ValueColumns(made, known.group_array()[numbers], values[chosen], present[chosen])
+        groups = known.group_array()[numbers]
+        return ValueColumns(made, groups, values[chosen], present[chosen], may_be_stored[chosen])
 
     sharded.put_columns(pairs["key"][kept], columns_at, "pairs")
     null = value_columns.to_objects(values[is_null], present[is_null])

@@ -136,10 +136,13 @@ class PairEntries:
         self._values[places] = values
         self._present[places] = present
 
-    def changed(self) -> tuple[npt.NDArray[Any], Values, Flags]:
-        """The entries that the commit has to write: numbers with namespaces, values, and whether there is one."""
-        keys, values, present = self._index.keys, self._values[: self.count], self._present[: self.count]
-        matters = present | self._may_be_stored[: self.count]
-        return (
-            (keys, values, present) if matters.all() else (keys[matters], values[matters], present[matters])
-        )
+    def changed(self) -> tuple[npt.NDArray[Any], Values, Flags, Flags]:
+        """The entries that the commit has to write: numbers with namespaces, values, whether there is one, and whether
+        the committed tables may have one."""
+        count = self.count
+        keys, count = self._index.keys, self.count
+        values, present, may_be = self._values[:count], self._present[:count], self._may_be_stored[:count]
+        matters = present | may_be
+        if matters.all():
+            return keys, values, present, may_be
+        return keys[matters], values[matters], present[matters], may_be[matters]

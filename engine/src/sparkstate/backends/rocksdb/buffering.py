@@ -1,0 +1,188 @@
+"""Which changes of a commit wait in column buffers, and when they are written.
+
+A change is written at once where waiting would gain nothing: it would fill the buffers by itself, or the entries of its
+table hardly ever come a second time before the buffers are full.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, Literal
+
+from sparkstate.backends.base import TableChanges
+from sparkstate.backends.rocksdb.column_buffer import ColumnBuffer
+from sparkstate.backends.rocksdb.family import FamilyWrites
+
+Field = Literal["columns", "pairs", "timer_columns"]
+FIELDS: Final[tuple[Field, ...]] = ("columns", "pairs", "timer_columns")
+"""Of ``TableChanges``: those that may wait."""
+
+_ROWS_AT_ONCE: Final = 4000
+"""So many entries of columns become rows at once. As rows they take five times the memory (150 bytes an entry), which
+no budget has weighed."""
+_LARGEST_SHARE: Final = 0.5
+"""Of the buffers: a larger change is written at once."""
+_WORTHWHILE: Final = 0.25
+"""Of its entries, so many are written again before the buffers are full, or a buffer does not pay."""
+_NEXT_TRY: Final = 16
+"""So many commits after a buffer did not pay, it is tried again."""
+_ROOMY: Final = 0.75
+"""Of the buffers: where more is in use without what nobody needs, the table's entries are written."""
+_WORTH_COMPACTING: Final = 0.25
+"""Of the buffers: compacting them takes as long as it did to write what is left, so it must free much."""
+
+
+class BufferedTable(ABC):
+    """A table with buffers."""
+
+    buffers: Mapping[Field, ColumnBuffer]
+    """By the changes that they take."""
+
+    @property
+    def has_buffered(self) -> bool:
+        """Whether the buffers have any entry."""
+        return any(buffer.count for buffer in self.buffers.values())
+
+    @abstractmethod
+    def collides(self, change: TableChanges) -> bool:
+        """Whether single entries of the change may be in the buffers as well."""
+
+    @abstractmethod
+    def absorb(self, change: TableChanges) -> None:
+        """Take its columns into the buffers."""
+
+    @abstractmethod
+    def unwritten(self) -> TableChanges:
+        """What RocksDB lacks, as columns."""
+
+    @abstractmethod
+    def writes(self, changes: TableChanges, kgs: Mapping[Any, int]) -> FamilyWrites:
+        """Changes as rows."""
+
+    @abstractmethod
+    def forget(self) -> None:
+        """Empty the buffers; all of it is written."""
+
+
+class BufferMemory:
+    """What the buffers of all stores of a slot may take, in bytes. Commits of a slot come one after another."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.used = 0
+        self._buffers: list[ColumnBuffer] = []
+        """Those that are in use."""
+        self._least = 0
+        """What was in use after the last time that they were compacted."""
+
+    def weigh(self, buffer: ColumnBuffer) -> None:
+        """Its size has changed."""
+        before, now = buffer.weighed, buffer.nbytes
+        self.used += now - before
+        buffer.weighed = now
+        if before and not now:
+            self._buffers = [each for each in self._buffers if each is not buffer]
+        elif now and not before:
+            self._buffers.append(buffer)
+
+    def compact(self) -> None:
+        """Drop what nobody needs, of all buffers, unless that was done a moment ago."""
+        if self.used - self._least < self.limit * _WORTH_COMPACTING:
+            return
+        for buffer in list(self._buffers):
+            buffer.compact()
+            self.weigh(buffer)
+        self._least = self.used
+
+
+class Buffers:
+    """The buffers of one store. ``write`` brings rows to RocksDB."""
+
+    def __init__(self, memory: BufferMemory, write: Callable[[Iterable[FamilyWrites]], None]) -> None:
+        self._memory = memory
+        self._write_rows = write
+        self._lock = threading.Lock()
+        """Readers of all keys write buffers out, and so does a snapshot beside them."""
+
+    # --- commits
+
+    def divide(self, table: Any, change: TableChanges) -> tuple[TableChanges, TableChanges | None]:
+        """What of a change is written now, and what waits. Nothing of it has been done yet."""
+        if not isinstance(table, BufferedTable):
+            return change, None
+        if table.collides(change):
+            self.settle(table)
+        taken = {name: columns for name in FIELDS if (columns := self._takes(table, name, change)) is not None}
+        if not taken:
+            return change, None
+        return (
+            dataclasses.replace(change, **dict.fromkeys(taken)),
+            TableChanges(change.spec, **taken),
+        )
+
+    def _takes(self, table: BufferedTable, name: Field, change: TableChanges) -> Any:
+        columns = getattr(change, name)
+        if columns is None or not len(columns):
+            return None
+        buffer = table.buffers[name]
+        if self._has_room(table, buffer, len(columns)):
+            return columns
+        if buffer.count:
+            self.settle(table)
+        return None
+
+    def _has_room(self, table: BufferedTable, buffer: ColumnBuffer, entries: int) -> bool:
+        memory, needed = self._memory, entries * buffer.entry_bytes
+        if buffer.waits:
+            buffer.waits -= 1
+            return False
+        if needed > memory.limit * _LARGEST_SHARE:
+            return False
+        if memory.used + needed <= memory.limit:
+            return True
+        memory.compact()
+        if memory.used + needed <= memory.limit * _ROOMY:
+            return True
+        if buffer.again < buffer.count * _WORTHWHILE:
+            buffer.waits = _NEXT_TRY
+            return False
+        self.settle(table)
+        return memory.used + needed <= memory.limit
+
+    def absorb(self, table: BufferedTable, change: TableChanges) -> None:
+        """A change waits."""
+        table.absorb(change)
+        for buffer in table.buffers.values():
+            self._memory.weigh(buffer)
+
+    # --- writing
+
+    def write(self, table: Any) -> None:
+        """Bring to RocksDB what it lacks of the table. Reads may go on meanwhile: they find it in the buffers."""
+        if isinstance(table, BufferedTable) and table.has_buffered:
+            with self._lock:
+                self._write_rows(row_parts(table, table.unwritten()))
+                for buffer in table.buffers.values():
+                    buffer.written()
+
+    def settle(self, table: Any) -> None:
+        """The same, and empty its buffers. Nobody reads meanwhile."""
+        if isinstance(table, BufferedTable) and table.has_buffered:
+            self.write(table)
+            self.drop(table)
+
+    def drop(self, table: Any) -> None:
+        """Empty its buffers; what was not written is lost."""
+        if isinstance(table, BufferedTable):
+            table.forget()
+            for buffer in table.buffers.values():
+                self._memory.weigh(buffer)
+
+
+def row_parts(table: Any, change: TableChanges) -> Iterator[FamilyWrites]:
+    """The rows of the columns of a change, a part at a time."""
+    for part in change.column_parts(_ROWS_AT_ONCE):
+        yield table.writes(part, {})
