@@ -17,7 +17,6 @@ from sparkstate.backends.rocksdb.column_buffer import ColumnBuffer
 from sparkstate.backends.rocksdb.family import FamilyWrites
 
 Field = Literal["columns", "pairs", "timer_columns"]
-FIELDS: Final[tuple[Field, ...]] = ("columns", "pairs", "timer_columns")
 """Of ``TableChanges``: those that may wait."""
 
 _ROWS_AT_ONCE: Final = 4000
@@ -115,13 +114,13 @@ class Buffers:
             return change, None
         if table.collides(change):
             self.settle(table)
-        taken = {name: columns for name in FIELDS if (columns := self._takes(table, name, change)) is not None}
-        if not taken:
-            return change, None
-        return (
-            dataclasses.replace(change, **dict.fromkeys(taken)),
-            TableChanges(change.spec, **taken),
-        )
+        now, waiting = dataclasses.replace(change), TableChanges(change.spec)
+        for name in table.buffers:
+            columns = self._takes(table, name, change)
+            if columns is not None:
+                setattr(waiting, name, columns)
+                setattr(now, name, None)
+        return now, waiting
 
     def _takes(self, table: BufferedTable, name: Field, change: TableChanges) -> Any:
         columns = getattr(change, name)

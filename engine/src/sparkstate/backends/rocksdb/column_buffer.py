@@ -72,7 +72,7 @@ class ColumnBuffer:
     def entry_bytes(self) -> int:
         """About the memory of one entry."""
         key, value = np.dtype(self._index.dtype).itemsize, np.dtype(self._dtype).itemsize
-        return key + value + self._groups.itemsize + 3 + _INDEX_BYTES
+        return int(key + value + self._groups.itemsize + 3 + _INDEX_BYTES)
 
     @property
     def nbytes(self) -> int:
