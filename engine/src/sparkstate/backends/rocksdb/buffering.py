@@ -114,10 +114,12 @@ class Buffers:
             return change, None
         if table.collides(change):
             self.settle(table)
-        now, waiting = dataclasses.replace(change), TableChanges(change.spec)
+        now, waiting = change, None
         for name in table.buffers:
             columns = self._takes(table, name, change)
             if columns is not None:
+                if waiting is None:
+                    now, waiting = dataclasses.replace(change), TableChanges(change.spec)
                 setattr(waiting, name, columns)
                 setattr(now, name, None)
         return now, waiting
