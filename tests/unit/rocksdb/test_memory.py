@@ -30,12 +30,13 @@ def test_a_sixth_is_for_overlays_and_the_rest_of_the_budget_is_divided_as_in_fli
     assert divided.budget == 360 * MIB
     assert divided.overlays == 60 * MIB
     assert divided.filters == 7.5 * MIB
-    assert divided.cache == 250 * MIB
-    assert divided.write_buffers == 100 * MIB
+    assert divided.buffers == 15 * MIB
+    assert divided.cache == 237.5 * MIB
+    assert divided.write_buffers == 95 * MIB
 
 
 def test_the_ratio_of_write_buffers_can_be_chosen():
-    assert plan(managed_memory_bytes=360 * MIB, write_buffer_ratio=0.3).write_buffers == 60 * MIB
+    assert plan(managed_memory_bytes=360 * MIB, write_buffer_ratio=0.3).write_buffers == 57 * MIB
 
 
 def test_fixed_memory_counts_before_managed_memory():

@@ -291,12 +291,13 @@ def test_managed_and_fixed_memory_win_over_all_three(memory_of_slot):
         options_factory=f"{FACTORIES}:ExampleFactory",
         **memory_of_slot,
     )
-    assert chosen.column["write_buffer_size"] == (256 * MIB - 256 * MIB // 6) // 3
+    of_stores = 256 * MIB - 256 * MIB // 6 - 256 * MIB // 24
+    assert chosen.column["write_buffer_size"] == of_stores // 3
     assert (chosen.column["max_write_buffer_number"], chosen.column["min_write_buffer_number_to_merge"]) == (
         2,
         1,
     )
-    assert chosen.table["block_cache_size"] == int(2.5 * (256 * MIB - 256 * MIB // 6) / 3)
+    assert chosen.table["block_cache_size"] == int(2.5 * of_stores / 3)
     assert chosen.table["cache_index_and_filter_blocks"] is True
     # What is no memory stays as it was chosen.
     assert chosen.db["max_background_jobs"] == 3

@@ -11,7 +11,7 @@ from sparkstate.backends import base, column_cells, value_columns
 from sparkstate.backends.base import Cell, TableChanges, TableSpec
 from sparkstate.backends.keyed_table import KeyParts
 from sparkstate.backends.long_index import LongIndex, PairIndex
-from sparkstate.backends.rocksdb.buffering import BufferedTable, Field
+from sparkstate.backends.rocksdb.buffering import BufferedTable
 from sparkstate.backends.rocksdb.column_buffer import ColumnBuffer
 from sparkstate.backends.rocksdb.family import Family
 from sparkstate.backends.rocksdb.schemas import SchemaCodec

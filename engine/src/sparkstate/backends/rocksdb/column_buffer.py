@@ -137,7 +137,9 @@ class ColumnBuffer:
     def unwritten_rows(self) -> int:
         """How many entries are there that RocksDB lacks, about."""
         count = self.count
-        return int(np.count_nonzero(self._dirty[:count] & self._present[:count] & ~self._may_be_stored[:count]))
+        return int(
+            np.count_nonzero(self._dirty[:count] & self._present[:count] & ~self._may_be_stored[:count])
+        )
 
     def written(self) -> None:
         """RocksDB has all of it."""

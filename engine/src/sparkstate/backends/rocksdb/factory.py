@@ -204,7 +204,8 @@ class RocksDBStoreFactory:
             private.remove()
 
     def memory(self) -> Mapping[str, int]:
-        """Bytes. Under a budget ``write_buffers`` are a part of ``cache``, as they are charged to it;
+        """Bytes. Under a budget RocksDB's write buffers are a part of ``cache``, as they are charged to it;
+        ``write_buffers`` has column buffers too, which are not.
         ``used`` is all that counts against the budget. Files held open (``tables``) are outside of it where
         index blocks are cached."""
         databases = self._databases()
@@ -218,15 +219,16 @@ class RocksDBStoreFactory:
             cache = sum(private.get_usage() for database in databases for private in list(database.caches))
             write_buffers = sum(family.integer("rocksdb.size-all-mem-tables") for family in families)
             used = cache + write_buffers + tables
+        waiting = self._buffer_memory.used
         return {
             "budget": self.plan.budget,
             "overlays_limit": self.plan.overlays,
             "cache_capacity": self.plan.cache,
-            "write_buffers_limit": self.plan.write_buffers,
+            "write_buffers_limit": self.plan.write_buffers + self.plan.buffers,
             "cache": cache,
-            "write_buffers": write_buffers,
+            "write_buffers": write_buffers + waiting,
             "tables": tables,
-            "used": used,
+            "used": used + waiting,
         }
 
     def metrics(self) -> Mapping[str, float]:

@@ -1,9 +1,10 @@
 """Managed memory of one slot: how a budget is divided, as pure arithmetic.
 
-First the overlays get their share. Flink has no counterpart for it: there a write is state at once. The division of the
-rest is Flink's (``RocksDBMemoryControllerUtils``). While full memtables are being flushed, the write buffer manager may
-hold half as much again as its limit. So the limit is lower than the share that the ratio names, and the cache, to which
-write buffers are charged, is lower than the budget by the possible excess.
+First the overlays and the column buffers get their shares. Flink has no counterparts for them: there a write is
+RocksDB's at once. The division of the rest is Flink's (``RocksDBMemoryControllerUtils``). While full memtables are
+being flushed, the write buffer manager may hold half as much again as its limit. So the limit is lower than the share
+that the ratio names, and the cache, to which write buffers are charged, is lower than the budget by the possible
+excess.
 """
 
 from __future__ import annotations
@@ -100,7 +101,8 @@ def scarcity(plan: MemoryPlan, ratio: float, stores: int, states: int) -> str:
     memtables = stores * states
     if not plan.bounded or not memtables or plan.write_buffers // memtables >= LEAST_MEMTABLE:
         return ""
-    needed = -(-int(memtables * LEAST_MEMTABLE * 1.5 / ratio * _OVERLAY_SHARE / (_OVERLAY_SHARE - 1)) // _MIB)
+    of_stores = 1 - 1 / _OVERLAY_SHARE - 1 / _BUFFER_SHARE
+    needed = -(-int(memtables * LEAST_MEMTABLE * 1.5 / ratio / of_stores) // _MIB)
     field = "fixedMemoryPerSlot" if plan.source == "fixed-per-slot" else "managedMemoryPerSlot"
     return (
         f"{field} leaves {plan.write_buffers // _KIB} KiB for write buffers, and a slot has {memtables} of them, one "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import msgspec
 
 from sparkstate import errors
 from sparkstate.backends import canonical
-from sparkstate.backends.base import ShardSnapshot, ShardStats, TableChanges, TableSpec, TableStats
+from sparkstate.backends.base import ShardSnapshot, ShardStats, TableChanges, TableSpec
 from sparkstate.backends.expiring import SweepPace, ttl_change
 from sparkstate.backends.heap_timers import HeapTimerTable
 from sparkstate.backends.layered_dict import View
@@ -23,6 +23,7 @@ from sparkstate.backends.rocksdb import (
     layout,
     restoring,
     schemas,
+    sizes,
     snapshots,
     sweeping,
     tables,
@@ -175,7 +176,12 @@ class RocksDBShardStore:
         except BaseException:
             self._positions.following = position
             raise
-        self._write(_rows(writes))
+        self._write(
+            part
+            for table, write, change in writes
+            if write is not None
+            for part in (write, *row_parts(table, change))
+        )
         for table, write, change in writes:
             if write is None:
                 heap.apply(table, change)
@@ -259,7 +265,7 @@ class RocksDBShardStore:
         for sweep in self._sweeps.values():
             sweep.flushed(self._clock.monotonic())
         (target / snapshots.META).write_bytes(msgspec.json.encode(self._meta()))
-        heaps = self._heap_tables()
+        heaps = sizes.heap_tables(self._specs, self._tables)
         if heaps:
             heap.write(target / heap.FILE, heaps)
         return snapshots.NativeSnapshot(target, self._identities, self._options.incremental, ())
@@ -280,17 +286,6 @@ class RocksDBShardStore:
             identities=list(self._identities),
             schemas=list(self._schemas.values()),
         )
-
-    def _heap_tables(self) -> list[tuple[TableSpec, HeapTimerTable]]:
-        # After a restore the operators make tables when they first need them, beside the thread that asks for sizes.
-        # The names are copied in one step of the interpreter. A copy of the items makes objects, which may start the
-        # garbage collector and so let another thread in.
-        names = tuple(self._tables)
-        return [
-            (self._specs[name], table)
-            for name in names
-            if isinstance(table := self._tables.get(name), HeapTimerTable)
-        ]
 
     def _canonical_snapshot(self, database: Database, directory: Path) -> ShardSnapshot:
         sources: list[snapshots.TableSource] = []
@@ -380,17 +375,7 @@ class RocksDBShardStore:
             self._db.stop_compacting()
 
     def stats(self) -> ShardStats:
-        specs = {layout.family_name(spec): spec for spec in self.tables()}
-        tables = [TableStats(spec, len(table), 0) for spec, table in self._heap_tables()]
-        rows, size = sum(table.rows for table in tables), 0
-        for name, family in self._database().families().items():
-            count = family.integer("rocksdb.estimate-num-keys")
-            stored = family.integer("rocksdb.live-sst-files-size")
-            stored += family.integer("rocksdb.cur-size-all-mem-tables")
-            rows, size = rows + count, size + stored
-            if name in specs:
-                tables.append(TableStats(specs[name], count, stored))
-        return ShardStats(rows=rows, bytes=size, estimated=True, tables=tables)
+        return sizes.of_store(self._specs, self._tables, self._database().families())
 
     def database(self) -> Database | None:
         """The open database, for the factory's metrics; None before the first use and after ``close``."""
@@ -414,12 +399,3 @@ def _single_writes(table: Any, change: TableChanges, kgs: Mapping[Any, int]) -> 
     singles = dataclasses.replace(change, columns=None, pairs=None, timer_columns=None)
     writes: FamilyWrites = table.writes(singles, kgs)
     return writes
-
-
-def _rows(writes: Iterable[tuple[Any, FamilyWrites | None, TableChanges]]) -> Iterator[FamilyWrites]:
-    """The rows of a commit, those of columns a part at a time."""
-    for table, write, change in writes:
-        if write is None:
-            continue
-        yield write
-        yield from row_parts(table, change)

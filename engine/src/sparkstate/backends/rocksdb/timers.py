@@ -28,7 +28,7 @@ from sparkstate.backends.rocksdb.buffering import BufferedTable
 from sparkstate.backends.rocksdb.column_buffer import ColumnBuffer
 from sparkstate.backends.rocksdb.family import Family, FamilyWrites
 from sparkstate.backends.timer_columns import TimerColumns
-from sparkstate.backends.value_columns import Flags, ValueColumns
+from sparkstate.backends.value_columns import ValueColumns
 from sparkstate.serde import composite
 
 _END: Final = b"\xff" * 9
