@@ -99,7 +99,7 @@ class BufferedValueTable(RocksValueTable, BufferedTable):
             self.buffers["pairs"].write(change.pairs)
 
     def unwritten(self) -> TableChanges:
-        """What RocksDB lacks, as columns."""
+        """The entries that RocksDB lacks, as columns."""
         found = {name: buffer.unwritten() for name, buffer in self.buffers.items() if buffer.count}
         return TableChanges(self.spec, columns=found.get("columns"), pairs=found.get("pairs"))
 

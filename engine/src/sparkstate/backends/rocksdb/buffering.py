@@ -55,7 +55,7 @@ class BufferedTable(ABC):
 
     @abstractmethod
     def unwritten(self) -> TableChanges:
-        """What RocksDB lacks, as columns."""
+        """The entries that RocksDB lacks, as columns."""
 
     @abstractmethod
     def writes(self, changes: TableChanges, kgs: Mapping[Any, int]) -> FamilyWrites:
@@ -67,7 +67,7 @@ class BufferedTable(ABC):
 
 
 class BufferMemory:
-    """What the buffers of all stores of a slot may take, in bytes. Commits of a slot come one after another."""
+    """The memory of the buffers of all stores of a slot, in bytes. Commits of a slot come one after another."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -75,7 +75,7 @@ class BufferMemory:
         self._buffers: list[ColumnBuffer] = []
         """Those that are in use."""
         self._least = 0
-        """What was in use after the last time that they were compacted."""
+        """Bytes in use after the last time that they were compacted."""
 
     def weigh(self, buffer: ColumnBuffer) -> None:
         """Its size has changed."""
@@ -109,7 +109,7 @@ class Buffers:
     # --- commits
 
     def divide(self, table: Any, change: TableChanges) -> tuple[TableChanges, TableChanges | None]:
-        """What of a change is written now, and what waits. Nothing of it has been done yet."""
+        """The part of a change that is written now, and the part that waits. Neither has been done yet."""
         if not isinstance(table, BufferedTable):
             return change, None
         if table.collides(change):

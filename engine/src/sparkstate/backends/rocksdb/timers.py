@@ -6,7 +6,7 @@ from the cache (``timer-service.cache-size``, 128 as in Flink); only what lies b
 The cache holds all rows below ``_complete_to`` and none at or above it. Deleted rows leave marks in RocksDB
 until it compacts them, so a scan starts at ``_complete_to``, never at the beginning.
 
-Timers that travel as columns wait in a buffer (``buffering``), by key and time. What the buffer knows counts, whatever
+Timers that travel as columns wait in a buffer (``buffering``), by key and time. Its word counts, whatever
 RocksDB has; the cache has no row that the buffer knows.
 """
 
@@ -225,7 +225,7 @@ class RocksTimerTable(BufferedTable):
         return self._stored_to
 
     def unwritten(self) -> TableChanges:
-        """What RocksDB lacks, as columns."""
+        """The timers that RocksDB lacks, as columns."""
         return TableChanges(self.spec, timer_columns=_timers(self._buffer.unwritten()))
 
     def forget(self) -> None:
