@@ -35,7 +35,7 @@ _DTYPES: Final[dict[str, Any]] = {
 """FLOAT has 64 bits, as everywhere in stored state."""
 _SIGN: Final = np.uint64(1 << 63)
 LEAST_LONG: Final = -(1 << 63)
-"""The least whole number that fits in 64 bits."""
+"""The smallest number of 64 bits."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 
 from sparkstate.backends.base import TableChanges
 from sparkstate.backends.rocksdb.column_buffer import ColumnBuffer
-from sparkstate.backends.rocksdb.family import FamilyWrites
+from sparkstate.backends.rocksdb.family import Family, FamilyWrites
 
 Field = Literal["columns", "pairs", "timer_columns"]
 """Of ``TableChanges``: those that may wait."""
@@ -37,6 +37,7 @@ _WORTH_COMPACTING: Final = 0.25
 class BufferedTable(ABC):
     """A table with buffers."""
 
+    family: Family
     buffers: Mapping[Field, ColumnBuffer]
     """By the changes that they take."""
 
@@ -165,7 +166,7 @@ class Buffers:
         """Bring to RocksDB what it lacks of the table. Reads may go on meanwhile: they find it in the buffers."""
         if isinstance(table, BufferedTable) and table.has_buffered:
             with self._lock:
-                self._write_rows(row_parts(table, table.unwritten()))
+                self._write_rows(row_parts(table, table.unwritten(), FamilyWrites(table.family)))
                 for buffer in table.buffers.values():
                     buffer.written()
 
@@ -183,7 +184,8 @@ class Buffers:
                 self._memory.weigh(buffer)
 
 
-def row_parts(table: Any, change: TableChanges) -> Iterator[FamilyWrites]:
-    """The rows of the columns of a change, a part at a time."""
+def row_parts(table: Any, change: TableChanges, singles: FamilyWrites) -> Iterator[FamilyWrites]:
+    """The rows of a change: of its single entries, and then of its columns, a part at a time."""
+    yield singles
     for part in change.column_parts(_ROWS_AT_ONCE):
         yield table.writes(part, {})

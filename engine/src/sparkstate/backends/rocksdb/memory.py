@@ -1,10 +1,9 @@
 """Managed memory of one slot: how a budget is divided, as pure arithmetic.
 
-First the overlays and the column buffers get their shares. Flink has no counterparts for them: there a write is
-RocksDB's at once. The division of the rest is Flink's (``RocksDBMemoryControllerUtils``). While full memtables are
-being flushed, the write buffer manager may hold half as much again as its limit. So the limit is lower than the share
-that the ratio names, and the cache, to which write buffers are charged, is lower than the budget by the possible
-excess.
+First the overlays and the column buffers get their shares. Flink has no counterparts for them: there a write goes to
+RocksDB at once. The division of the rest is Flink's (``RocksDBMemoryControllerUtils``). While full memtables are being
+flushed, the write buffer manager may hold half as much again as its limit. So the limit is lower than the share that
+the ratio names, and the cache, to which write buffers are charged, is lower than the budget by the possible excess.
 """
 
 from __future__ import annotations

@@ -165,14 +165,7 @@ class RocksDBShardStore:
         position = self._positions.following
         try:
             pairs, waiting = self._divided(changes)
-            writes = [
-                (
-                    table,
-                    None if isinstance(table, HeapTimerTable) else _single_writes(table, change, kgs),
-                    change,
-                )
-                for table, change in pairs
-            ]
+            writes = [(table, _single_writes(table, change, kgs), change) for table, change in pairs]
         except BaseException:
             self._positions.following = position
             raise
@@ -180,7 +173,7 @@ class RocksDBShardStore:
             part
             for table, write, change in writes
             if write is not None
-            for part in (write, *row_parts(table, change))
+            for part in row_parts(table, change, write)
         )
         for table, write, change in writes:
             if write is None:
@@ -394,8 +387,10 @@ class RocksDBShardStore:
         self._on_close(self)
 
 
-def _single_writes(table: Any, change: TableChanges, kgs: Mapping[Any, int]) -> FamilyWrites:
-    """The rows of everything but columns, of which every value fits."""
+def _single_writes(table: Any, change: TableChanges, kgs: Mapping[Any, int]) -> FamilyWrites | None:
+    """The rows of everything but columns, of which every value fits; None: they go to the heap."""
+    if isinstance(table, HeapTimerTable):
+        return None
     singles = dataclasses.replace(change, columns=None, pairs=None, timer_columns=None)
     writes: FamilyWrites = table.writes(singles, kgs)
     return writes

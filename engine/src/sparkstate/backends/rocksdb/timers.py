@@ -38,8 +38,7 @@ _AT_ONCE: Final = 4096
 
 
 class RocksTimerTable(BufferedTable):
-    """A ``TimerTable``. Registering a timer twice writes the same row twice: it is one
-    timer."""
+    """A ``TimerTable``. Registering a timer twice writes the same row twice: it is one timer."""
 
     def __init__(self, spec: TableSpec, family: Family, row_limit: int, cache_size: int) -> None:
         self.spec = spec
