@@ -36,10 +36,14 @@ SINGLE_TIMERS = [(0, None, None), (1, None, 7), (2, 0, "w"), (30, 1, 3), (0, 0, 
 INTS = TableSpec("op", "total", StateKind.VALUE, Types.LONG(), Types.INT())
 LONGS = TableSpec("op", "total", StateKind.VALUE, Types.LONG(), Types.LONG())
 RATIOS = TableSpec("op", "ratio", StateKind.VALUE, Types.LONG(), Types.DOUBLE())
+SHARES_BEFORE = TableSpec("op", "share", StateKind.REDUCING, Types.INT(), Types.INT())
+SHARES = TableSpec("op", "share", StateKind.REDUCING, Types.INT(), Types.DOUBLE())
 NUMBERS: dict[str, list[Any]] = {
     "total": [0, 1, -1, 2**31 - 1, -(2**31)],
     "ratio": [0.0, -0.0, float("nan"), float("inf"), 1.5],
+    "share": [0, 1, -1, 2**31 - 1, -(2**31)],
 }
+NAMES = st.sampled_from(list(NUMBERS))
 
 RUNS = st.tuples(
     st.integers(0, len(KEYS) - 1),
@@ -51,10 +55,12 @@ SINGLE = st.dictionaries(st.integers(0, 7), st.booleans(), max_size=4)
 OF_A_TABLE = st.fixed_dictionaries(
     {"columns": st.none() | RUNS, "pairs": st.none() | RUNS, "single": st.just({}) | SINGLE, "apart": st.booleans()}
 )
+NOTHING = {"columns": None, "pairs": None, "single": {}, "apart": False}
 CHANGES = st.fixed_dictionaries(
     {
         "total": OF_A_TABLE,
         "ratio": OF_A_TABLE,
+        "share": st.just(NOTHING) | OF_A_TABLE,
         "timers": OF_A_TABLE,
         "is_known": st.booleans(),
         "value": st.integers(0, 4),
@@ -96,9 +102,9 @@ class ColumnBuffers(RuleBasedStateMachine):
         self.memory = self.factory._buffer_memory
         self.memory.limit = limit
         self.number = 0
-        self.specs = {"total": INTS, "ratio": RATIOS}
+        self.specs = {"total": INTS, "ratio": RATIOS, "share": SHARES_BEFORE}
         self.store = self.new_store()
-        self.values: dict[str, dict[Any, Any]] = {"total": {}, "ratio": {}}
+        self.values: dict[str, dict[Any, Any]] = {name: {} for name in NUMBERS}
         self.timers: set[tuple[int, Any, Any]] = set()
 
     def new_folder(self):
@@ -166,7 +172,7 @@ class ColumnBuffers(RuleBasedStateMachine):
         """The changes for the store; the model has them already."""
         changes = []
         for name, model in self.values.items():
-            value = NUMBERS[name][drawn["value"]]
+            value = self.stored(name, NUMBERS[name][drawn["value"]])
             of_table, written = self.of_table(name, drawn[name], value, drawn["is_known"])
             changes += of_table
             model.update(written)
@@ -190,13 +196,23 @@ class ColumnBuffers(RuleBasedStateMachine):
         spill.commit()
         spill.close()
 
+    def stored(self, name, value):
+        return float(value) if self.specs[name] is SHARES else value
+
     @rule()
-    def the_type_evolves(self):
+    def a_type_becomes_wider(self):
+        """The bytes stay as they are."""
         self.specs["total"] = LONGS
+
+    @rule()
+    def a_type_becomes_another(self):
+        """Rows of both types lie in the table."""
+        self.specs["share"] = SHARES
+        self.values["share"] = {cell: float(value) for cell, value in self.values["share"].items()}
 
     # --- reads
 
-    @rule(name=st.sampled_from(["total", "ratio"]), place=st.integers(0, len(KEYS) - 1))
+    @rule(name=NAMES, place=st.integers(0, len(KEYS) - 1))
     def read(self, name, place):
         table, model = self.store.table(self.specs[name]), self.values[name]
         cells = [*KEYS, *CELLS, *SINGLES]
@@ -209,7 +225,7 @@ class ColumnBuffers(RuleBasedStateMachine):
             found = value_columns.to_objects(*table.get_columns(groups, keys))
             assert [bits(each) for each in found] == [bits(model.get(cell)) for cell in chosen]
 
-    @rule(name=st.sampled_from(["total", "ratio"]), at_once=st.integers(1, 70))
+    @rule(name=NAMES, at_once=st.integers(1, 70))
     def list_keys(self, name, at_once):
         found = list(itertools.chain(*self.store.table(self.specs[name]).keys(at_once)))
         wanted = {(group_of(cell), cell) for cell in self.values[name] if type(cell) is not NamespacedCell}
