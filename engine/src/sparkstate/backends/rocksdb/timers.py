@@ -167,13 +167,15 @@ class RocksTimerTable(BufferedTable):
 
     def applied(self, writes: FamilyWrites) -> None:
         """Bring the cache up to date with the last writes."""
-        self._stored_to = None
+        if writes.keys:
+            self._stored_to = None
         if self._complete_to:
             self._bring_up_to_date(writes.deletes, writes.keys)
 
     def applied_columns(self, columns: TimerColumns) -> None:
         """The same for columns that were written."""
-        self._stored_to = None
+        if columns.registered.any():
+            self._stored_to = None
         if not self._complete_to:
             return
         if self._complete_to != _END:
@@ -218,7 +220,8 @@ class RocksTimerTable(BufferedTable):
         self._buffer.write(ValueColumns(_pairs(columns), columns.key_groups, flags, flags, may_be_stored))
 
     def _last_stored(self) -> int:
-        """No row of RocksDB has a later time."""
+        """No row of RocksDB has a later time. Not looked for at each commit: where the last rows were deleted, it takes
+        as long as to go past their marks."""
         if self._stored_to is None:
             last = self.family.last()
             self._stored_to = value_columns.LEAST_LONG if last is None else composite.decode_long(last)
@@ -227,6 +230,11 @@ class RocksTimerTable(BufferedTable):
     def unwritten(self) -> TableChanges:
         """What RocksDB lacks, as columns."""
         return TableChanges(self.spec, timer_columns=_timers(self._buffer.unwritten()))
+
+    def written(self) -> None:
+        """RocksDB has all of it."""
+        super().written()
+        self._stored_to = None
 
     def forget(self) -> None:
         """Empty the buffer; all of it is written."""
