@@ -264,6 +264,14 @@ def test_a_savepoint_has_the_same_bytes_whoever_took_it_and_whatever_waited(limi
     assert found[0] == found[1]
 
 
+def test_timers_of_one_time_come_in_one_order_whether_they_wait_or_not(slot):
+    store = slot.store()
+    commit(store, cells.timers([cells.timer(5, key) for key in range(0, 40, 2)]))
+    store.commit([TableChanges(TIMERS, timer_columns=marks(5, range(1, 40, 2)))], {})
+    found = [key for part in store.table(TIMERS).due_columns(5, 7) for key in part.keys.tolist()]
+    assert found == [timer.key for timer in store.table(TIMERS).due(5)] == list(range(40))
+
+
 def test_a_commit_does_not_look_for_the_last_stored_timer_each_time(slot, monkeypatch):
     store, looked, last = slot.store(), [], Family.last
 

@@ -16,7 +16,7 @@ import heapq
 import itertools
 import operator
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -35,6 +35,7 @@ _END: Final = b"\xff" * 9
 """Beyond every row: a row starts with 8 bytes of time, and no key group has its highest bit set."""
 _AT_ONCE: Final = 4096
 """Rows that are looked up in the buffer together."""
+_SIDES: Final[tuple[Literal["left"], Literal["right"]]] = ("left", "right")
 
 
 class RocksTimerTable(BufferedTable):
@@ -261,11 +262,20 @@ def _merged(
         if part is None:
             yield None
             return
-        count = int(np.searchsorted(own.timestamps, part.timestamps[-1], side="right"))
+        count = _count_before(own, part)
         both = timer_columns.joined(part, own.select(slice(0, count))) if count else part
         own = own.select(slice(count, None))
         yield from _parts(both.select(both.row_order()) if count else both, at_once)
     yield from _parts(own, at_once)
+
+
+def _count_before(own: TimerColumns, part: TimerColumns) -> int:
+    """How many of ``own`` come before the last one of ``part``. Those behind it at the same time come after others that
+    are still stored."""
+    start, end = (int(np.searchsorted(own.timestamps, part.timestamps[-1], side=side)) for side in _SIDES)
+    group, key = part.key_groups[-1], part.keys[-1]
+    groups, keys = own.key_groups[start:end], own.keys[start:end]
+    return start + int(np.count_nonzero((groups < group) | ((groups == group) & (keys < key))))
 
 
 def _parts(timers: TimerColumns, at_once: int) -> Iterator[TimerColumns]:
