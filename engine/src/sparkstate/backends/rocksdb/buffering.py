@@ -62,6 +62,11 @@ class BufferedTable(ABC):
     def writes(self, changes: TableChanges, kgs: Mapping[Any, int]) -> FamilyWrites:
         """Changes as rows."""
 
+    def written(self) -> None:
+        """RocksDB has all of it."""
+        for buffer in self.buffers.values():
+            buffer.written()
+
     @abstractmethod
     def forget(self) -> None:
         """Empty the buffers; all of it is written."""
@@ -73,6 +78,8 @@ class BufferMemory:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.used = 0
+        self.promised = 0
+        """To changes of the commit at work, which are not in the buffers yet."""
         self._buffers: list[ColumnBuffer] = []
         """Those that are in use."""
         self._least = 0
@@ -83,10 +90,15 @@ class BufferMemory:
         before, now = buffer.weighed, buffer.nbytes
         self.used += now - before
         buffer.weighed = now
+        self._least = min(self._least, self.used)
         if before and not now:
             self._buffers = [each for each in self._buffers if each is not buffer]
         elif now and not before:
             self._buffers.append(buffer)
+
+    def left(self, share: float = 1.0) -> float:
+        """How many bytes are free of this share of the limit."""
+        return self.limit * share - self.used - self.promised
 
     def compact(self) -> None:
         """Drop what nobody needs, of all buffers, unless that was done a moment ago."""
@@ -108,6 +120,10 @@ class Buffers:
         """Readers of all keys write buffers out, and so does a snapshot beside them."""
 
     # --- commits
+
+    def begin(self) -> None:
+        """A commit begins. One before it may have ended before it took what it was promised."""
+        self._memory.promised = 0
 
     def divide(self, table: Any, change: TableChanges) -> tuple[TableChanges, TableChanges | None]:
         """The part of a change that is written now, and the part that waits. Neither has been done yet."""
@@ -131,6 +147,7 @@ class Buffers:
             return None
         buffer = table.buffers[name]
         if self._has_room(table, buffer, len(columns)):
+            self._memory.promised += len(columns) * buffer.entry_bytes
             return columns
         if buffer.count:
             self.settle(table)
@@ -143,16 +160,16 @@ class Buffers:
             return False
         if needed > memory.limit * _LARGEST_SHARE:
             return False
-        if memory.used + needed <= memory.limit:
+        if needed <= memory.left():
             return True
         memory.compact()
-        if memory.used + needed <= memory.limit * _ROOMY:
+        if needed <= memory.left(_ROOMY):
             return True
         if buffer.again < buffer.count * _WORTHWHILE:
             buffer.waits = _NEXT_TRY
             return False
         self.settle(table)
-        return memory.used + needed <= memory.limit
+        return needed <= memory.left()
 
     def absorb(self, table: BufferedTable, change: TableChanges) -> None:
         """A change waits."""
@@ -167,8 +184,7 @@ class Buffers:
         if isinstance(table, BufferedTable) and table.has_buffered:
             with self._lock:
                 self._write_rows(row_parts(table, table.unwritten(), FamilyWrites(table.family)))
-                for buffer in table.buffers.values():
-                    buffer.written()
+                table.written()
 
     def settle(self, table: Any) -> None:
         """The same, and empty its buffers. Nobody reads meanwhile."""

@@ -182,14 +182,19 @@ class RocksDBShardStore:
                 table.applied(write)
                 if change.timer_columns is not None:
                     table.applied_columns(change.timer_columns)
-        for table, change in waiting:
-            self._buffers.absorb(table, change)
+        try:
+            for table, change in waiting:
+                self._buffers.absorb(table, change)
+        except Exception as error:  # out of memory
+            database.fail(error)
+            raise
 
     def _divided(
         self, changes: Sequence[TableChanges]
     ) -> tuple[list[tuple[Any, TableChanges]], list[tuple[Any, TableChanges]]]:
         """Tables with the changes that are written now, and with those that wait."""
         now, waiting = [], []
+        self._buffers.begin()
         for change in changes:
             table = self.table(change.spec)
             direct, later = self._buffers.divide(table, change)
@@ -378,12 +383,13 @@ class RocksDBShardStore:
         if self._closed:
             return
         self._closed = True
-        for table in self._tables.values():
-            self._buffers.drop(table)
-        self._tables.clear()
         if self._db is not None:
             self._db.close()
             self._db = None
+        # Not before: whoever still reads would find in RocksDB what a buffer has in a later form.
+        for table in self._tables.values():
+            self._buffers.drop(table)
+        self._tables.clear()
         self._on_close(self)
 
 

@@ -16,7 +16,7 @@ import heapq
 import itertools
 import operator
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -35,6 +35,7 @@ _END: Final = b"\xff" * 9
 """Beyond every row: a row starts with 8 bytes of time, and no key group has its highest bit set."""
 _AT_ONCE: Final = 4096
 """Rows that are looked up in the buffer together."""
+_SIDES: Final[tuple[Literal["left"], Literal["right"]]] = ("left", "right")
 
 
 class RocksTimerTable(BufferedTable):
@@ -166,13 +167,15 @@ class RocksTimerTable(BufferedTable):
 
     def applied(self, writes: FamilyWrites) -> None:
         """Bring the cache up to date with the last writes."""
-        self._stored_to = None
+        if writes.keys:
+            self._stored_to = None
         if self._complete_to:
             self._bring_up_to_date(writes.deletes, writes.keys)
 
     def applied_columns(self, columns: TimerColumns) -> None:
         """The same for columns that were written."""
-        self._stored_to = None
+        if columns.registered.any():
+            self._stored_to = None
         if not self._complete_to:
             return
         if self._complete_to != _END:
@@ -217,7 +220,8 @@ class RocksTimerTable(BufferedTable):
         self._buffer.write(ValueColumns(_pairs(columns), columns.key_groups, flags, flags, may_be_stored))
 
     def _last_stored(self) -> int:
-        """No row of RocksDB has a later time."""
+        """No row of RocksDB has a later time. Not looked for at each commit: where the last rows were deleted, it takes
+        as long as to go past their marks."""
         if self._stored_to is None:
             last = self.family.last()
             self._stored_to = value_columns.LEAST_LONG if last is None else composite.decode_long(last)
@@ -226,6 +230,11 @@ class RocksTimerTable(BufferedTable):
     def unwritten(self) -> TableChanges:
         """The timers that RocksDB lacks, as columns."""
         return TableChanges(self.spec, timer_columns=_timers(self._buffer.unwritten()))
+
+    def written(self) -> None:
+        """RocksDB has all of it."""
+        super().written()
+        self._stored_to = None
 
     def forget(self) -> None:
         """Empty the buffer; all of it is written."""
@@ -252,11 +261,20 @@ def _merged(
         if part is None:
             yield None
             return
-        count = int(np.searchsorted(own.timestamps, part.timestamps[-1], side="right"))
+        count = _count_before(own, part)
         both = timer_columns.joined(part, own.select(slice(0, count))) if count else part
         own = own.select(slice(count, None))
         yield from _parts(both.select(both.row_order()) if count else both, at_once)
     yield from _parts(own, at_once)
+
+
+def _count_before(own: TimerColumns, part: TimerColumns) -> int:
+    """How many of ``own`` come before the last one of ``part``. Those behind it at the same time come after others that
+    are still stored."""
+    start, end = (int(np.searchsorted(own.timestamps, part.timestamps[-1], side=side)) for side in _SIDES)
+    group, key = part.key_groups[-1], part.keys[-1]
+    groups, keys = own.key_groups[start:end], own.keys[start:end]
+    return start + int(np.count_nonzero((groups < group) | ((groups == group) & (keys < key))))
 
 
 def _parts(timers: TimerColumns, at_once: int) -> Iterator[TimerColumns]:

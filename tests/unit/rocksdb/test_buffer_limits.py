@@ -1,0 +1,289 @@
+"""What column buffers save, what they may take, and that nobody who reads meanwhile sees anything of them."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+from support.backends import cells
+from support.backends.cells import TIMERS, VALUES, commit, group_of
+
+from sparkstate import errors
+from sparkstate.backends import long_index
+from sparkstate.backends.base import StateKind, TableChanges, TableSpec
+from sparkstate.backends.hashmap.store import HashMapStoreFactory
+from sparkstate.backends.rocksdb.buffering import BufferMemory
+from sparkstate.backends.rocksdb.column_buffer import ColumnBuffer
+from sparkstate.backends.rocksdb.database import Database
+from sparkstate.backends.rocksdb.family import Family
+from sparkstate.backends.timer_columns import TimerColumns
+from sparkstate.backends.value_columns import ValueColumns
+from sparkstate.keygroups import KeyGroupRange
+from sparkstate.serde.types import Types
+
+KIB = 1024
+MOST = 2**63 - 1
+
+
+def columns(keys, value=1, present=True, spaces=None, is_new=None):
+    """Changes that write one value for all of these keys, or delete it."""
+    keys = np.array(keys, np.int64)
+    groups = np.array([group_of(key) for key in keys.tolist()], np.int32)
+    known = None if is_new is None else np.full(len(keys), not is_new)
+    cells_of = keys if spaces is None else long_index.pairs(keys, np.full(len(keys), spaces))
+    return ValueColumns(
+        cells_of, groups, np.full(len(keys), value, np.int64), np.full(len(keys), present), known
+    )
+
+
+def marks(stamp, keys, registered=True):
+    keys = np.array(keys, np.int64)
+    groups = np.array([group_of(key) for key in keys.tolist()], np.int32)
+    return TimerColumns(np.full(len(keys), stamp), keys, groups, np.full(len(keys), registered))
+
+
+def put(store, keys, value=1, **rest):
+    store.commit([TableChanges(VALUES, columns=columns(keys, value, **rest))], {})
+
+
+def read(store, keys, spec=VALUES):
+    groups = np.array([group_of(key) for key in keys], np.int32)
+    values, present = store.table(spec).get_columns(groups, np.array(keys, np.int64))
+    return [
+        value if is_there else None for value, is_there in zip(values.tolist(), present.tolist(), strict=True)
+    ]
+
+
+@pytest.fixture
+def limited(make_slot):
+    """Makes a slot whose buffers may take so many bytes."""
+
+    def make(limit: int, **given: Any) -> Any:
+        slot = make_slot(**given)
+        slot.memory = slot.factory._buffer_memory
+        slot.memory.limit = limit
+        return slot
+
+    return make
+
+
+@pytest.fixture
+def rows(monkeypatch):
+    """The keys of all rows that are written to or removed from RocksDB."""
+    found: list[bytes] = []
+    write_batch = Database._write_batch
+
+    def watched(self, handle, deletes, keys, values):
+        found.extend([*deletes, *keys])
+        write_batch(self, handle, deletes, keys, values)
+
+    monkeypatch.setattr(Database, "_write_batch", watched)
+    return found
+
+
+def test_a_window_and_its_timer_that_end_before_the_next_snapshot_cost_rocksdb_nothing(slot, rows):
+    store = slot.store()
+    put(store, [99])
+    store.commit([TableChanges(TIMERS, timer_columns=marks(5, [99]))], {})
+    store.prepare_snapshot(1, slot.folder(), canonical=False)
+    assert len(rows) == 2
+    for end in range(10, 14):
+        begun = columns(range(50), spaces=end, is_new=True)
+        store.commit(
+            [TableChanges(VALUES, pairs=begun), TableChanges(TIMERS, timer_columns=marks(end, range(50)))], {}
+        )
+        ended = columns(range(50), spaces=end, present=False)
+        store.commit(
+            [
+                TableChanges(VALUES, pairs=ended),
+                TableChanges(TIMERS, timer_columns=marks(end, range(50), False)),
+            ],
+            {},
+        )
+    taken = store.prepare_snapshot(2, slot.folder(), canonical=False)
+    assert len(rows) == 2
+    restored = slot.restored(taken)
+    assert [timer.timestamp for timer in restored.table(TIMERS).due(MOST)] == [5]
+    assert list(restored.table(VALUES).keys(9)) == [[(99, 99)]]
+
+
+def test_a_total_that_every_epoch_adds_to_is_written_once_for_each_snapshot(slot, rows):
+    store = slot.store()
+    for number in range(3):
+        for value in range(10):
+            put(store, range(20), 10 * number + value)
+        store.prepare_snapshot(number, slot.folder(), canonical=number == 1)
+        assert len(rows) == 20 * (number + 1)
+    store.prepare_snapshot(9, slot.folder(), canonical=False)
+    assert len(rows) == 60, "nothing has changed"
+
+
+def test_a_commit_of_many_states_keeps_to_the_limit_that_all_of_them_have(limited):
+    slot = limited(100 * KIB)
+    store = slot.store()
+    specs = [
+        TableSpec("op", f"total {number}", StateKind.VALUE, Types.LONG(), Types.LONG()) for number in range(8)
+    ]
+    for value in (1, 2):
+        store.commit([TableChanges(spec, columns=columns(range(1000), value)) for spec in specs], {})
+        assert slot.memory.used <= 1.5 * slot.memory.limit
+        for spec in specs:
+            assert read(store, range(1000), spec) == [value] * 1000
+
+
+def test_buffers_take_no_more_than_their_limit_whatever_comes(limited):
+    slot = limited(64 * KIB)
+    stores = [slot.store(shard) for shard in range(3)]
+    for number in range(60):
+        for store in stores:
+            put(store, range(100 * number, 100 * number + 200), number)
+            store.commit([TableChanges(TIMERS, timer_columns=marks(number, range(100)))], {})
+            assert slot.memory.used <= 1.5 * slot.memory.limit
+    for store in stores:
+        assert read(store, [0, 150, 5999, 6099]) == [0, 1, 59, 59]
+        assert len(list(store.table(TIMERS).due(MOST))) == 6000
+        store.close()
+    assert slot.memory.used == 0
+
+
+def test_what_nobody_needs_is_dropped_again_after_a_table_was_written_out():
+    """What was in use after the last time says nothing once it is gone."""
+    live, ended = (ColumnBuffer(np.int64, long_index.LongIndex) for _ in range(2))
+    memory = BufferMemory(64 * KIB)
+    live.write(columns(range(1100)))
+    memory.weigh(live)
+    assert memory.used > memory.limit / 2
+    memory.compact()
+    live.clear()
+    memory.weigh(live)
+    for present in (True, False):
+        ended.write(columns(range(1000), present=present, is_new=True))
+    memory.weigh(ended)
+    memory.compact()
+    assert memory.used == 0
+
+
+def test_reads_beside_snapshots_find_what_was_committed(limited):
+    slot = limited(200 * KIB, options={"timer-service.cache-size": "4"})
+    store = slot.store()
+    keys, over, failed = list(range(500)), threading.Event(), []
+    value = 0
+
+    def look() -> None:
+        while not over.is_set() and not failed:
+            before = value
+            try:
+                assert read(store, keys) == [before] * 500
+                assert store.table(VALUES).get_many([group_of(7)], [7]) == [before]
+                assert sum(map(len, store.table(VALUES).keys(100))) == 500
+                stamps = [timer.timestamp for timer in store.table(TIMERS).due(MOST)]
+                assert stamps == [before] * 500
+                assert sum(map(len, store.table(TIMERS).due_columns(MOST, 64))) == 500
+                store.stats()
+            except BaseException as error:
+                failed.append(error)
+
+    for value in range(8):
+        over.clear()
+        store.commit(
+            [
+                TableChanges(VALUES, columns=columns(keys, value)),
+                TableChanges(TIMERS, timer_columns=marks(value, keys)),
+                TableChanges(TIMERS, timer_columns=marks(value - 1, keys, False)),
+            ],
+            {},
+        )
+        readers = [threading.Thread(target=look) for _ in range(2)]
+        for reader in readers:
+            reader.start()
+        taken = store.prepare_snapshot(value, slot.folder(), canonical=value % 2 == 1)
+        taken.files()
+        over.set()
+        for reader in readers:
+            reader.join()
+        assert not failed
+    restored = slot.restored(taken)
+    assert read(restored, keys) == [7] * 500
+    assert len(list(restored.table(TIMERS).due(MOST))) == 500
+
+
+def test_who_reads_while_a_store_closes_finds_nothing_older_than_the_last_commit(slot, monkeypatch):
+    store = slot.store()
+    put(store, [1], 1)
+    store.prepare_snapshot(1, slot.folder(), canonical=False)
+    put(store, [1], 2)
+    table, found, close = store.table(VALUES), [], Database.close
+
+    def closing(self):
+        found.append(table.get(group_of(1), 1))
+        close(self)
+
+    monkeypatch.setattr(Database, "close", closing)
+    store.close()
+    assert found == [2]
+
+
+def test_a_commit_that_the_buffers_took_half_of_is_the_last_one(slot, monkeypatch):
+    store = slot.store()
+    put(store, [1], 1)
+    taken = store.prepare_snapshot(1, slot.folder(), canonical=False)
+    write, calls = ColumnBuffer.write, []
+
+    def short_of_memory(self, change):
+        calls.append(change)
+        if len(calls) == 2:
+            raise MemoryError
+        write(self, change)
+
+    monkeypatch.setattr(ColumnBuffer, "write", short_of_memory)
+    both = TableChanges(VALUES, columns=columns([1], 2), pairs=columns([1], 2, spaces=3))
+    with pytest.raises(MemoryError):
+        store.commit([both], {})
+    with pytest.raises(errors.StorageError, match="failed half-way"):
+        put(store, [2])
+    with pytest.raises(errors.StorageError, match="failed half-way"):
+        store.prepare_snapshot(2, slot.folder(), canonical=False)
+    assert read(slot.restored(taken), [1]) == [1]
+
+
+def test_a_savepoint_has_the_same_bytes_whoever_took_it_and_whatever_waited(limited):
+    slot = limited(1000 * KIB)
+    hashed = HashMapStoreFactory().create(0, KeyGroupRange(0, 127), slot.folder())
+    direct, waiting = slot.store(), slot.store()
+    found = []
+    for store, limit in ((hashed, 0), (direct, 0), (waiting, 1000 * KIB)):
+        slot.memory.limit = limit
+        put(store, [*range(300, -300, -7), -(2**63), MOST])
+        store.commit([TableChanges(VALUES, pairs=columns(range(50), 5, spaces=-1))], {})
+        store.commit([TableChanges(TIMERS, timer_columns=marks(7, range(50)))], {})
+        put(store, range(6, 300, 7), present=False)
+        found.append(store.prepare_snapshot(1, slot.folder(), canonical=True).files()[0].path.read_bytes())
+    assert found[1] == found[2]
+    assert found[0] == found[1]
+
+
+def test_timers_of_one_time_come_in_one_order_whether_they_wait_or_not(slot):
+    store = slot.store()
+    commit(store, cells.timers([cells.timer(5, key) for key in range(0, 40, 2)]))
+    store.commit([TableChanges(TIMERS, timer_columns=marks(5, range(1, 40, 2)))], {})
+    found = [key for part in store.table(TIMERS).due_columns(5, 7) for key in part.keys.tolist()]
+    assert found == [timer.key for timer in store.table(TIMERS).due(5)] == list(range(40))
+
+
+def test_a_commit_does_not_look_for_the_last_stored_timer_each_time(slot, monkeypatch):
+    store, looked, last = slot.store(), [], Family.last
+
+    def watched(self):
+        looked.append(self)
+        return last(self)
+
+    monkeypatch.setattr(Family, "last", watched)
+    for number in range(20):
+        store.commit([TableChanges(TIMERS, timer_columns=marks(number, range(5)))], {})
+        store.commit([TableChanges(TIMERS, timer_columns=marks(number - 3, range(5), False))], {})
+    assert len(looked) == 1
+    store.prepare_snapshot(1, slot.folder(), canonical=False)
+    store.commit([TableChanges(TIMERS, timer_columns=marks(99, range(5)))], {})
+    assert len(looked) <= 2
