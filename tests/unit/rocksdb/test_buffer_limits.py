@@ -148,6 +148,19 @@ def test_buffers_take_no_more_than_their_limit_whatever_comes(limited):
     assert slot.memory.used == 0
 
 
+def test_a_table_that_nothing_is_written_to_any_more_gives_its_memory_to_others(limited, rows):
+    slot = limited(50 * KIB)
+    store = slot.store()
+    put(store, range(1000))
+    busy = TableSpec("op", "busy", StateKind.VALUE, Types.LONG(), Types.LONG())
+    for value in range(30):
+        store.commit([TableChanges(busy, columns=columns(range(700), value))], {})
+    assert len(rows) < 1000 + 3 * 700
+    assert store.table(busy).nbytes > store.table(VALUES).nbytes == 0
+    assert read(store, range(1000)) == [1] * 1000
+    assert read(store, range(700), busy) == [29] * 700
+
+
 def test_what_nobody_needs_is_dropped_again_after_a_table_was_written_out():
     """What was in use after the last time says nothing once it is gone."""
     live, ended = (ColumnBuffer(np.int64, long_index.LongIndex) for _ in range(2))

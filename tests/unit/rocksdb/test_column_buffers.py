@@ -14,8 +14,16 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from support.backends.cells import TIMERS, group_of
 from support.storage.stores import ManualClock
 
-from sparkstate.backends import column_cells, long_index, value_columns
-from sparkstate.backends.base import DELETED, NamespacedCell, StateKind, TableChanges, TableSpec, Timer, key_of
+from sparkstate.backends import column_cells, value_columns
+from sparkstate.backends.base import (
+    DELETED,
+    NamespacedCell,
+    StateKind,
+    TableChanges,
+    TableSpec,
+    Timer,
+    key_of,
+)
 from sparkstate.backends.rocksdb.factory import RocksDBStoreFactory
 from sparkstate.backends.timer_columns import TimerColumns
 from sparkstate.backends.value_columns import ValueColumns
@@ -53,7 +61,12 @@ RUNS = st.tuples(
 """Entries that lie one behind another: from where, how many, and what happens to them."""
 SINGLE = st.dictionaries(st.integers(0, 7), st.booleans(), max_size=4)
 OF_A_TABLE = st.fixed_dictionaries(
-    {"columns": st.none() | RUNS, "pairs": st.none() | RUNS, "single": st.just({}) | SINGLE, "apart": st.booleans()}
+    {
+        "columns": st.none() | RUNS,
+        "pairs": st.none() | RUNS,
+        "single": st.just({}) | SINGLE,
+        "apart": st.booleans(),
+    }
 )
 NOTHING = {"columns": None, "pairs": None, "single": {}, "apart": False}
 CHANGES = st.fixed_dictionaries(
@@ -92,7 +105,9 @@ def row_order(cell: Any) -> tuple[int, Any]:
 class ColumnBuffers(RuleBasedStateMachine):
     """A store whose buffers are tiny, or not, against plain dicts."""
 
-    @initialize(limit=st.sampled_from([2 * KIB, 4 * KIB, 10 * KIB, 20 * KIB, 1000 * KIB]), cache=st.integers(1, 9))
+    @initialize(
+        limit=st.sampled_from([2 * KIB, 4 * KIB, 10 * KIB, 20 * KIB, 1000 * KIB]), cache=st.integers(1, 9)
+    )
     def open(self, limit, cache):
         self.folder = tempfile.TemporaryDirectory()
         options = {"timer-service.cache-size": str(cache)}
@@ -147,7 +162,9 @@ class ColumnBuffers(RuleBasedStateMachine):
         return changes, {**plain, **pairs, **single}
 
     def of_timers(self, drawn, as_columns=True):
-        written = {(*mark, None): what is True for mark, what in entries(drawn["columns"], MARKS, True).items()}
+        written = {
+            (*mark, None): what is True for mark, what in entries(drawn["columns"], MARKS, True).items()
+        }
         single = {
             SINGLE_TIMERS[place]: is_set
             for place, is_set in drawn["single"].items()
@@ -217,7 +234,9 @@ class ColumnBuffers(RuleBasedStateMachine):
         table, model = self.store.table(self.specs[name]), self.values[name]
         cells = [*KEYS, *CELLS, *SINGLES]
         wanted = [bits(model.get(cell)) for cell in cells]
-        assert [bits(each) for each in table.get_many([group_of(key_of(cell)) for cell in cells], cells)] == wanted
+        assert [
+            bits(each) for each in table.get_many([group_of(key_of(cell)) for cell in cells], cells)
+        ] == wanted
         for cell in (KEYS[place], CELLS[place], SINGLES[place % len(SINGLES)]):
             assert bits(table.get(group_of(key_of(cell)), cell)) == bits(model.get(cell))
         for chosen, keys in ((KEYS, np.array(KEYS, np.int64)), (CELLS, column_cells.pairs_of(CELLS))):

@@ -7,6 +7,7 @@ table hardly ever come a second time before the buffers are full.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -46,6 +47,11 @@ class BufferedTable(ABC):
         """Whether the buffers have any entry."""
         return any(buffer.count for buffer in self.buffers.values())
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory of the buffers."""
+        return sum(buffer.nbytes for buffer in self.buffers.values())
+
     @abstractmethod
     def collides(self, change: TableChanges) -> bool:
         """Whether single entries of the change may be in the buffers as well."""
@@ -82,6 +88,8 @@ class BufferMemory:
         """To changes of the commit at work, which are not in the buffers yet."""
         self._buffers: list[ColumnBuffer] = []
         """Those that are in use."""
+        self._tables: dict[int, tuple[BufferedTable, Callable[[], None]]] = {}
+        """Their tables, each with a way to empty its buffers."""
         self._least = 0
         """Bytes in use after the last time that they were compacted."""
 
@@ -95,6 +103,21 @@ class BufferMemory:
             self._buffers = [each for each in self._buffers if each is not buffer]
         elif now and not before:
             self._buffers.append(buffer)
+
+    def keep(self, table: BufferedTable, settle: Callable[[], None]) -> None:
+        """The table has entries; ``settle`` writes them and empties its buffers."""
+        self._tables[id(table)] = table, settle
+
+    def forget(self, table: BufferedTable) -> None:
+        """Its buffers are empty."""
+        self._tables.pop(id(table), None)
+
+    def settle_largest(self) -> None:
+        """Empty the buffers of the table that has most. Else a table that nothing is written to any more would keep its
+        memory for ever."""
+        if self._tables:
+            _, settle = max(self._tables.values(), key=lambda each: each[0].nbytes)
+            settle()
 
     def left(self, share: float = 1.0) -> float:
         """How many bytes are free of this share of the limit."""
@@ -169,10 +192,13 @@ class Buffers:
             buffer.waits = _NEXT_TRY
             return False
         self.settle(table)
+        if needed > memory.left():
+            memory.settle_largest()
         return needed <= memory.left()
 
     def absorb(self, table: BufferedTable, change: TableChanges) -> None:
         """A change waits."""
+        self._memory.keep(table, functools.partial(self.settle, table))
         table.absorb(change)
         for buffer in table.buffers.values():
             self._memory.weigh(buffer)
@@ -196,6 +222,7 @@ class Buffers:
         """Empty its buffers; what was not written is lost."""
         if isinstance(table, BufferedTable):
             table.forget()
+            self._memory.forget(table)
             for buffer in table.buffers.values():
                 self._memory.weigh(buffer)
 

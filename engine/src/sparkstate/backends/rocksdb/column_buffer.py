@@ -5,7 +5,7 @@ RocksDB before the next one. Until then many entries are written again, or remov
 window that ends, its timer. The last version alone is written, and of an entry that RocksDB never had, and that is
 gone, nothing. Reads look here first.
 
-Entries that were written stay as a copy of what RocksDB has, until their memory is needed.
+Entries that were written stay as a copy of RocksDB's, until their table's buffers are emptied.
 """
 
 from __future__ import annotations

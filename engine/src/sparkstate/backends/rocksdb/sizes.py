@@ -47,5 +47,6 @@ def of_store(
 
 def _waiting(table: Any) -> tuple[int, int]:
     """Entries that RocksDB does not have yet, and the bytes of the buffers."""
-    buffers = list(table.buffers.values()) if isinstance(table, BufferedTable) else []
-    return sum(each.unwritten_rows() for each in buffers), sum(each.nbytes for each in buffers)
+    if not isinstance(table, BufferedTable):
+        return 0, 0
+    return sum(buffer.unwritten_rows() for buffer in table.buffers.values()), table.nbytes
