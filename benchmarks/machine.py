@@ -41,14 +41,15 @@ def write(
 
 
 def _commit() -> str:
-    """Of the checkout; with ``+`` if files differ from it."""
+    """Of the checkout; with ``+`` if files differ from it, other than the results of runs."""
     folder = Path(__file__).parent
 
     def git(*words: str) -> str:
         done = subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, check=False)
         return done.stdout.strip()
 
-    return git("rev-parse", "--short=9", "HEAD") + ("+" if git("status", "--porcelain", "-uno") else "")
+    changed = git("status", "--porcelain", "-uno", "--", ":/", ":(exclude,top)benchmarks/results")
+    return git("rev-parse", "--short=9", "HEAD") + ("+" if changed else "")
 
 
 def _processor() -> str:

@@ -225,6 +225,7 @@ class RocksDBStoreFactory:
             "overlays_limit": self.plan.overlays,
             "cache_capacity": self.plan.cache,
             "write_buffers_limit": self.plan.write_buffers + self.plan.buffers,
+            "column_buffers_limit": self.plan.buffers,
             "cache": cache,
             "write_buffers": write_buffers + waiting,
             "tables": tables,
