@@ -78,6 +78,7 @@ def main(directory: Path, shards: int, budget_mib: int) -> dict[str, int]:
         "budget": budget_mib * MIB,
         "cache_capacity": factory.memory()["cache_capacity"],
         "write_buffers_limit": factory.memory()["write_buffers_limit"],
+        "column_buffers_limit": factory.memory()["column_buffers_limit"],
         "cache_at_end": factory.memory()["cache"],
         "written": written,
         "stored": sum(store.stats().bytes for store in stores),
