@@ -11,7 +11,7 @@ import functools
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 
 from sparkstate.backends.base import TableChanges
 from sparkstate.backends.rocksdb.column_buffer import ColumnBuffer
@@ -76,6 +76,10 @@ class BufferedTable(ABC):
     @abstractmethod
     def forget(self) -> None:
         """Empty the buffers; all of it is written."""
+
+
+_Change: TypeAlias = tuple[Any, TableChanges]
+"""A table and a change of it."""
 
 
 class BufferMemory:
@@ -144,12 +148,19 @@ class Buffers:
 
     # --- commits
 
-    def begin(self) -> None:
-        """A commit begins. One before it may have ended before it took what it was promised."""
+    def divided(self, changes: Iterable[_Change]) -> tuple[list[_Change], list[_Change]]:
+        """The changes of a commit that are written now, and those that wait. None of it has been done yet."""
+        # A commit before it may have ended before it took the memory that it was promised.
         self._memory.promised = 0
+        now, waiting = [], []
+        for table, change in changes:
+            direct, later = self._divided(table, change)
+            now.append((table, direct))
+            if later is not None:
+                waiting.append((table, later))
+        return now, waiting
 
-    def divide(self, table: Any, change: TableChanges) -> tuple[TableChanges, TableChanges | None]:
-        """The part of a change that is written now, and the part that waits. Neither has been done yet."""
+    def _divided(self, table: Any, change: TableChanges) -> tuple[TableChanges, TableChanges | None]:
         if not isinstance(table, BufferedTable):
             return change, None
         if table.collides(change):

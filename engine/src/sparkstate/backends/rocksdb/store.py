@@ -164,7 +164,7 @@ class RocksDBShardStore:
         # as it was.
         position = self._positions.following
         try:
-            pairs, waiting = self._divided(changes)
+            pairs, waiting = self._buffers.divided([(self.table(change.spec), change) for change in changes])
             writes = [(table, _single_writes(table, change, kgs), change) for table, change in pairs]
         except BaseException:
             self._positions.following = position
@@ -188,20 +188,6 @@ class RocksDBShardStore:
         except Exception as error:  # out of memory
             database.fail(error)
             raise
-
-    def _divided(
-        self, changes: Sequence[TableChanges]
-    ) -> tuple[list[tuple[Any, TableChanges]], list[tuple[Any, TableChanges]]]:
-        """Tables with the changes that are written now, and with those that wait."""
-        now, waiting = [], []
-        self._buffers.begin()
-        for change in changes:
-            table = self.table(change.spec)
-            direct, later = self._buffers.divide(table, change)
-            now.append((table, direct))
-            if later is not None:
-                waiting.append((table, later))
-        return now, waiting
 
     def write_rows(self, spec: TableSpec, writes: FamilyWrites) -> None:
         """A part of a commit that does not fit in memory: rows that are encoded and checked already."""
