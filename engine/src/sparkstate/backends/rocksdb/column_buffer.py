@@ -162,9 +162,18 @@ class ColumnBuffer:
         """All entries, the deleted ones included."""
         return self._entries(np.ones(self.count, np.bool_))
 
-    def present(self) -> ValueColumns:
-        """All entries that are there."""
-        return self._entries(self._present[: self.count])
+    def present(self, chosen: Flags) -> ValueColumns:
+        """Those of the chosen entries that are there; a flag for each of ``keys``."""
+        return self._entries(self._present[: self.count] & chosen)
+
+    @property
+    def keys(self) -> Any:
+        """The keys of all entries, the deleted ones included. A view: do not change it."""
+        return self._index.keys
+
+    def present_keys(self) -> Any:
+        """The keys of all entries that are there."""
+        return self._index.keys[self._present[: self.count]]
 
 
 def _with_room(array: Any, used: int, room: int) -> Any:

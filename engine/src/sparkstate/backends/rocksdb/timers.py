@@ -16,17 +16,18 @@ import heapq
 import itertools
 import operator
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 
-from sparkstate.backends import long_index, timer_columns, value_columns
+from sparkstate.backends import long_index, value_columns
 from sparkstate.backends.base import TableChanges, TableSpec, Timer
 from sparkstate.backends.long_index import PairIndex
-from sparkstate.backends.rocksdb import layout
+from sparkstate.backends.rocksdb import layout, waiting_timers
 from sparkstate.backends.rocksdb.buffering import BufferedTable
 from sparkstate.backends.rocksdb.column_buffer import ColumnBuffer
 from sparkstate.backends.rocksdb.family import Family, FamilyWrites
+from sparkstate.backends.rocksdb.waiting_timers import WaitingTimers
 from sparkstate.backends.timer_columns import TimerColumns
 from sparkstate.backends.value_columns import ValueColumns
 from sparkstate.serde import composite
@@ -35,7 +36,6 @@ _END: Final = b"\xff" * 9
 """Beyond every row: a row starts with 8 bytes of time, and no key group has its highest bit set."""
 _AT_ONCE: Final = 4096
 """Rows that are looked up in the buffer together."""
-_SIDES: Final[tuple[Literal["left"], Literal["right"]]] = ("left", "right")
 
 
 class RocksTimerTable(BufferedTable):
@@ -52,34 +52,27 @@ class RocksTimerTable(BufferedTable):
         """Every stored row below this one is in the cache; empty = the cache was never filled."""
         self._buffer = ColumnBuffer(np.bool_, PairIndex)
         self.buffers = {"timer_columns": self._buffer}
+        self._waiting = WaitingTimers(self._buffer)
         self._stored_to: int | None = None
         """No row of RocksDB has a later time; None: nobody has looked."""
 
     # --- reads
 
     def due(self, until: int) -> Iterator[Timer]:
-        own = self._own_due(until)
+        own = self._waiting.due(until)
         if own is None:
             return map(self.codec.timer, self._due_rows(until))
         return map(self.codec.timer, heapq.merge(self._due_rows(until), layout.timer_rows(own)))
 
     def due_columns(self, until: int, at_once: int) -> Iterator[TimerColumns | None]:
         """As the contract says."""
-        stored, own = self._stored_due(until, at_once), self._own_due(until)
-        return stored if own is None else _merged(stored, own, at_once)
+        stored, own = self._stored_due(until, at_once), self._waiting.due(until)
+        return stored if own is None else waiting_timers.merged(stored, own, at_once)
 
     def _stored_due(self, until: int, at_once: int) -> Iterator[TimerColumns | None]:
         rows = self._due_rows(until)
         while part := list(itertools.islice(rows, at_once)):
             yield layout.timers_of(part)
-
-    def _own_due(self, until: int) -> TimerColumns | None:
-        """Those of the buffer, in the order of their rows; None: there are none."""
-        if not self._buffer.count:
-            return None
-        timers = _timers(self._buffer.present())
-        timers = timers.select(timers.timestamps <= until)
-        return timers.select(timers.row_order()) if len(timers) else None
 
     def _due_rows(self, until: int) -> Iterator[bytes]:
         """Those of RocksDB that the buffer does not know."""
@@ -109,7 +102,7 @@ class RocksTimerTable(BufferedTable):
         timers = layout.timers_of([rows[place] for place in plain])
         if timers is None:
             return [row for row in rows if not self._is_known(row)]
-        known = self._buffer.read(_pairs(timers))[2]
+        known = self._buffer.read(waiting_timers.pairs_of(timers))[2]
         gone = {plain[place] for place in np.flatnonzero(known).tolist()}
         return [row for place, row in enumerate(rows) if place not in gone]
 
@@ -130,9 +123,8 @@ class RocksTimerTable(BufferedTable):
 
     def next_timestamp(self) -> int | None:
         self._fill()
-        own = self._buffer.present().keys["space"] if self._buffer.count else np.empty(0, np.int64)
-        least = [composite.decode_long(self._cache[0])] if self._cache else []
-        return min([*least, *([int(own.min())] if len(own) else [])], default=None)
+        stored = composite.decode_long(self._cache[0]) if self._cache else None
+        return min((each for each in (stored, self._waiting.least()) if each is not None), default=None)
 
     def _fill(self) -> None:
         """Read the least rows if the cache has run empty and there may be some behind it."""
@@ -217,7 +209,9 @@ class RocksTimerTable(BufferedTable):
             self._bring_up_to_date(layout.timer_rows(columns), [])
         may_be_stored = columns.timestamps <= self._last_stored()
         flags = columns.registered
-        self._buffer.write(ValueColumns(_pairs(columns), columns.key_groups, flags, flags, may_be_stored))
+        pairs = waiting_timers.pairs_of(columns)
+        self._buffer.write(ValueColumns(pairs, columns.key_groups, flags, flags, may_be_stored))
+        self._waiting.changed(columns)
 
     def _last_stored(self) -> int:
         """No row of RocksDB has a later time. Not looked for at each commit: where the last rows were deleted, it takes
@@ -229,7 +223,7 @@ class RocksTimerTable(BufferedTable):
 
     def unwritten(self) -> TableChanges:
         """The timers that RocksDB lacks, as columns."""
-        return TableChanges(self.spec, timer_columns=_timers(self._buffer.unwritten()))
+        return TableChanges(self.spec, timer_columns=waiting_timers.timers_of(self._buffer.unwritten()))
 
     def written(self) -> None:
         """RocksDB has all of it."""
@@ -238,45 +232,7 @@ class RocksTimerTable(BufferedTable):
 
     def forget(self) -> None:
         """Empty the buffer; all of it is written."""
-        known = _timers(self._buffer.all())
+        known = waiting_timers.timers_of(self._buffer.all())
         self._buffer.clear()
+        self._waiting.cleared()
         self.applied_columns(known)
-
-
-def _pairs(timers: TimerColumns) -> Any:
-    return long_index.pairs(timers.keys, timers.timestamps)
-
-
-def _timers(columns: ValueColumns) -> TimerColumns:
-    keys = columns.keys
-    stamps, longs = np.ascontiguousarray(keys["space"]), np.ascontiguousarray(keys["key"])
-    return TimerColumns(stamps, longs, columns.key_groups, columns.present)
-
-
-def _merged(
-    stored: Iterator[TimerColumns | None], own: TimerColumns, at_once: int
-) -> Iterator[TimerColumns | None]:
-    """Both in order of time; ``own`` are in order, and none of them is stored."""
-    for part in stored:
-        if part is None:
-            yield None
-            return
-        count = _count_before(own, part)
-        both = timer_columns.joined(part, own.select(slice(0, count))) if count else part
-        own = own.select(slice(count, None))
-        yield from _parts(both.select(both.row_order()) if count else both, at_once)
-    yield from _parts(own, at_once)
-
-
-def _count_before(own: TimerColumns, part: TimerColumns) -> int:
-    """How many of ``own`` come before the last one of ``part``. Those behind it at the same time come after others that
-    are still stored."""
-    start, end = (int(np.searchsorted(own.timestamps, part.timestamps[-1], side=side)) for side in _SIDES)
-    group, key = part.key_groups[-1], part.keys[-1]
-    groups, keys = own.key_groups[start:end], own.keys[start:end]
-    return start + int(np.count_nonzero((groups < group) | ((groups == group) & (keys < key))))
-
-
-def _parts(timers: TimerColumns, at_once: int) -> Iterator[TimerColumns]:
-    for start in range(0, len(timers), at_once):
-        yield timers.select(slice(start, start + at_once))
