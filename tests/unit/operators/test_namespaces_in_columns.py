@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import enum
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -115,6 +117,41 @@ def test_many_namespaces_at_once_are_a_dict(kind, value, life):
                 opened.restore(snapshot)
     finally:
         opened.close()
+
+
+class Period(enum.IntEnum):
+    DAY = 1
+    WEEK = 7
+
+
+class ByPeriod(KeyedBatchFunction):
+    """Writes one namespace by its number, and another one as the current one; yields what both had."""
+
+    def open(self, ctx):
+        self.state = ctx.get_state(ValueStateDescriptor("value", Types.LONG()))
+
+    def process_batch(self, batch, keys, ctx):
+        found = {}
+        for period in Period:
+            self.state.set_current_namespace(period)
+            found[period.name] = self.state.get(keys, default=0)
+        self.state.update(keys, batch["number"])
+        self.state.set_current_namespace(None)
+        self.state.update(keys, batch["number"], namespaces=np.full(len(keys), Period.DAY))
+        self.state.set_current_namespace(Period.DAY)
+        yield pa.record_batch({**found, "now": self.state.get(keys)})
+
+
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+@pytest.mark.parametrize("kind", list(KEYS))
+def test_a_namespace_that_is_a_member_of_an_enum_is_its_number(kind, backend):
+    with harness(kind, ByPeriod(), backend) as opened:
+        for number in (1, 2, 3):
+            opened.process_element({"k": KEYS[kind][0], "number": number}, 0)
+        assert [tuple(row) for row in opened.output()] == [(0, 0, 1), (1, 1, 2), (2, 2, 3)]
+        assert (
+            opened.state("value", KEYS[kind][0], 7) == opened.state("value", KEYS[kind][0], Period.DAY) == 3
+        )
 
 
 class Wrong(KeyedBatchFunction):

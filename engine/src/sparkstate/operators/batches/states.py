@@ -167,7 +167,9 @@ class ColumnValueState(_ColumnState, state.BatchValueState):
                     "in_namespaces=True; give each call namespaces="
                 )
             space = self._handle.namespace
-            is_whole = self._handle.pairs is not None and type(space) is int
+            # A member of an IntEnum is stored as its number, a truth value is not.
+            is_number = isinstance(space, int) and not isinstance(space, bool)
+            is_whole = self._handle.pairs is not None and is_number
             return np.full(len(keys), space, np.int64) if is_whole else None
         array = batch_keys.per_key(keys, namespaces)
         if array.null_count or not (pa.types.is_integer(array.type) or not len(array)):
