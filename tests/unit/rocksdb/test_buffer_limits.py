@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import enum
 import threading
 from typing import Any
 
@@ -12,7 +14,7 @@ from support.backends.cells import TIMERS, VALUES, commit, group_of
 
 from sparkstate import errors
 from sparkstate.backends import long_index
-from sparkstate.backends.base import StateKind, TableChanges, TableSpec
+from sparkstate.backends.base import NamespacedCell, StateKind, TableChanges, TableSpec, key_of
 from sparkstate.backends.hashmap.store import HashMapStoreFactory
 from sparkstate.backends.rocksdb.buffering import BufferMemory
 from sparkstate.backends.rocksdb.column_buffer import ColumnBuffer
@@ -300,3 +302,73 @@ def test_a_commit_does_not_look_for_the_last_stored_timer_each_time(slot, monkey
     store.prepare_snapshot(1, slot.folder(), canonical=False)
     store.commit([TableChanges(TIMERS, timer_columns=marks(99, range(5)))], {})
     assert len(looked) <= 2
+
+
+def test_an_epoch_asks_for_its_timers_without_a_look_at_all_that_wait(slot, monkeypatch):
+    store, looked = slot.store(), []
+    for name in ("present", "present_keys"):
+        look = getattr(ColumnBuffer, name)
+        monkeypatch.setattr(
+            ColumnBuffer, name, lambda self, *given, look=look: looked.append(1) or look(self, *given)
+        )
+    table = store.table(TIMERS)
+    for number in range(10):
+        store.commit([TableChanges(TIMERS, timer_columns=marks(1000 - number, range(50)))], {})
+        assert table.next_timestamp() == 1000 - number
+        assert list(table.due(500)) == list(table.due_columns(500, 99)) == []
+    assert looked == []
+    store.commit([TableChanges(TIMERS, timer_columns=marks(991, range(50), False))], {})
+    assert table.next_timestamp() == 992
+    assert [timer.timestamp for timer in table.due(993)] == [992] * 50 + [993] * 50
+
+
+class Period(enum.IntEnum):
+    DAY = 1
+    WEEK = 7
+
+
+def test_a_namespace_that_is_a_member_of_an_enum_is_its_number(slot):
+    store = slot.store()
+    table, cell = store.table(VALUES), NamespacedCell(3, Period.WEEK)
+    store.commit([TableChanges(VALUES, pairs=columns([3], 4, spaces=7))], {})
+    assert table.get(group_of(3), cell) == 4
+    assert table.get_many([group_of(3)] * 2, [cell, NamespacedCell(3, Period.DAY)]) == [4, None]
+    commit(store, cells.values({cell: 5}))
+    assert table.get_columns(np.array([group_of(3)]), long_index.pairs(np.array([3]), np.array([7])))[0] == [
+        5
+    ]
+
+
+def test_buffers_that_single_entries_empty_each_time_take_nothing_for_a_while(slot):
+    store = slot.store()
+    for value in range(4):
+        put(store, range(20), value)
+        commit(store, cells.values({5: -value}))
+        assert read(store, [4, 5]) == [value, -value]
+    put(store, range(20), 9)
+    assert not store.table(VALUES).has_buffered
+
+
+def test_single_entries_that_no_column_has_leave_the_buffers_alone(slot):
+    store = slot.store()
+    put(store, range(20))
+    for cell in (None, NamespacedCell(None, 1), NamespacedCell(5, "w"), NamespacedCell(5, 1)):
+        commit(store, cells.values({cell: 2}))
+        assert store.table(VALUES).get(group_of(key_of(cell)), cell) == 2
+    assert store.table(VALUES).buffers["columns"].count == 20
+    assert read(store, [5]) == [1]
+
+
+def test_a_table_of_which_nothing_is_left_is_forgotten(limited):
+    slot = limited(30 * KIB)
+    store = slot.store()
+    ints = dataclasses.replace(VALUES, value_type=Types.INT())
+    for present in (True, False):
+        pairs = columns(range(300), spaces=1, present=present, is_new=True)
+        store.commit([TableChanges(ints, pairs=pairs)], {})
+    assert slot.memory.used > 0
+    slot.memory.compact()
+    assert slot.memory.used == 0
+    before = store.table(ints)
+    assert store.table(VALUES) is not before
+    assert all(table is not before for table, _ in slot.memory._tables.values())

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sparkstate.backends import base, column_cells, value_columns
+from sparkstate.backends import column_cells, value_columns
 from sparkstate.backends.base import Cell, TableChanges, TableSpec
 from sparkstate.backends.keyed_table import KeyParts
 from sparkstate.backends.long_index import LongIndex, PairIndex
@@ -40,7 +40,9 @@ class BufferedValueTable(RocksValueTable, BufferedTable):
     # --- reads
 
     def get(self, kg: int, cell: Cell) -> Any:
-        return self.get_many([kg], [cell])[0] if self.has_buffered else super().get(kg, cell)
+        # Functions called per record read namespaces one by one, and buffers that could have them are mostly empty.
+        buffer = self.buffers["columns" if type(cell) is int else "pairs"]
+        return self.get_many([kg], [cell])[0] if buffer.count else super().get(kg, cell)
 
     def get_many(self, kgs: Sequence[int], cells: Sequence[Cell]) -> list[Any]:
         if not self.has_buffered:
@@ -56,18 +58,22 @@ class BufferedValueTable(RocksValueTable, BufferedTable):
         """Stored values of cells, and which of them the buffers know."""
         values: list[Any] = [None] * len(cells)
         known = np.zeros(len(cells), np.bool_)
-        longs = [place for place, cell in enumerate(cells) if type(cell) is int]
-        pairs = [place for place, cell in enumerate(cells) if column_cells.is_pair(cell)]
-        for name, places in (("columns", longs), ("pairs", pairs)):
-            buffer = self.buffers["columns" if name == "columns" else "pairs"]
-            if not places or not buffer.count:
-                continue
-            chosen = [cells[place] for place in places]
-            keys = column_cells.pairs_of(chosen) if name == "pairs" else np.array(chosen, np.int64)
-            found, present, known[places] = buffer.read(keys)
-            for place, value in zip(places, value_columns.to_objects(found, present), strict=True):
-                values[place] = value
+        if self.buffers["columns"].count:
+            places = [place for place, cell in enumerate(cells) if type(cell) is int]
+            keys = np.array([cells[place] for place in places], np.int64)
+            self._put(values, known, places, self.buffers["columns"].read(keys))
+        if self.buffers["pairs"].count:
+            places = [place for place, cell in enumerate(cells) if column_cells.is_pair(cell)]
+            keys = column_cells.pairs_of([cells[place] for place in places])
+            self._put(values, known, places, self.buffers["pairs"].read(keys))
         return values, known
+
+    @staticmethod
+    def _put(values: list[Any], known: Flags, places: list[int], read: tuple[Values, Flags, Flags]) -> None:
+        """What a buffer has of the cells at these places."""
+        found, present, known[places] = read
+        for place, value in zip(places, value_columns.to_objects(found, present), strict=True):
+            values[place] = value
 
     def get_columns(self, key_groups: KeyGroups, keys: Any) -> tuple[Values, Flags]:
         """As the contract says."""
@@ -88,8 +94,13 @@ class BufferedValueTable(RocksValueTable, BufferedTable):
     # --- what RocksDB does not have yet
 
     def collides(self, change: TableChanges) -> bool:
-        """Whether single entries of the change may be in the buffers as well. Null keys never are."""
-        return self.has_buffered and any(base.key_of(cell) is not None for cell in change.values)
+        """Whether single entries of the change may be in the buffers as well. Null keys and namespaces of text never
+        are."""
+        longs, pairs = self.buffers["columns"].count, self.buffers["pairs"].count
+        return bool(
+            (longs and any(type(cell) is int for cell in change.values))
+            or (pairs and any(map(column_cells.is_pair, change.values)))
+        )
 
     def absorb(self, change: TableChanges) -> None:
         """Take its columns into the buffers."""

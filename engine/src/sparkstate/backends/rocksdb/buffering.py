@@ -164,6 +164,7 @@ class Buffers:
         if not isinstance(table, BufferedTable):
             return change, None
         if table.collides(change):
+            _note_gain(table)
             self.settle(table)
         now, waiting = change, None
         for name in table.buffers:
@@ -225,7 +226,7 @@ class Buffers:
 
     def settle(self, table: Any) -> None:
         """The same, and empty its buffers. Nobody reads meanwhile."""
-        if isinstance(table, BufferedTable) and table.has_buffered:
+        if isinstance(table, BufferedTable):
             self.write(table)
             self.drop(table)
 
@@ -236,6 +237,14 @@ class Buffers:
             self._memory.forget(table)
             for buffer in table.buffers.values():
                 self._memory.weigh(buffer)
+
+
+def _note_gain(table: BufferedTable) -> None:
+    """The buffers of a table are emptied before they are full. Those that have saved little take nothing for a while:
+    each commit would go through them in vain."""
+    for buffer in table.buffers.values():
+        if buffer.again < buffer.count * _WORTHWHILE:
+            buffer.waits = _NEXT_TRY
 
 
 def row_parts(table: Any, change: TableChanges, singles: FamilyWrites) -> Iterator[FamilyWrites]:
