@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkstate.backends.long_index import LongIndex
+from sparkstate.backends.long_index import LongIndex, PairIndex, pairs
 
 LONGS = st.integers(-(2**63), 2**63 - 1) | st.integers(-20, 20)
 BATCHES = st.lists(st.lists(LONGS, max_size=60), max_size=8)
@@ -69,3 +69,20 @@ def test_a_larger_index_is_made_in_its_own_memory():
         assert tracemalloc.get_traced_memory()[1] < 1.2 * index.nbytes
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize("index_type", [LongIndex, PairIndex])
+def test_the_last_few_keys_are_found_without_a_step_of_all_arrays_for_each_cell(index_type, monkeypatch):
+    """Of 100 keys one or two lie ten cells from home: so many steps took longer than the other keys together."""
+    rng, steps, step = np.random.default_rng(1), [], LongIndex._next
+    keys, others = rng.integers(-(2**63), 2**63 - 1, (2, 32_000))
+    if index_type is PairIndex:
+        keys, others = pairs(keys, others), pairs(others, keys)
+    index = index_type()
+    index.add(keys)
+    monkeypatch.setattr(LongIndex, "_next", lambda self, cells: steps.append(len(cells)) or step(self, cells))
+    for start in range(0, 2000, 100):
+        part = slice(start, start + 100)
+        assert index.find(keys[part]).tolist() == list(range(start, start + 100))
+        assert (index.find(others[part]) == -1).all()
+    assert len(steps) < 3 * 40

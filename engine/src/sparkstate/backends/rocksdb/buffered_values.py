@@ -48,14 +48,22 @@ class BufferedValueTable(RocksValueTable, BufferedTable):
         if not self.has_buffered:
             return super().get_many(kgs, cells)
         values, known = self._buffered(cells)
+        if not known.any():
+            return super().get_many(kgs, cells)
         rest = np.flatnonzero(~known).tolist()
-        found = super().get_many([kgs[place] for place in rest], [cells[place] for place in rest])
-        for place, value in zip(rest, found, strict=True):
-            values[place] = value
+        if rest:
+            found = super().get_many([kgs[place] for place in rest], [cells[place] for place in rest])
+            for place, value in zip(rest, found, strict=True):
+                values[place] = value
         return values
 
     def _buffered(self, cells: Sequence[Cell]) -> tuple[list[Any], Flags]:
         """Stored values of cells, and which of them the buffers know."""
+        # Mostly all are keys in the default namespace. A loop over them costs half of what RocksDB takes to find them.
+        keys = value_columns.long_keys(cells)
+        if keys is not None:
+            found, present, known = self.buffers["columns"].read(keys)
+            return value_columns.to_objects(found, present) if known.any() else [], known
         values: list[Any] = [None] * len(cells)
         known = np.zeros(len(cells), np.bool_)
         if self.buffers["columns"].count:
