@@ -78,7 +78,7 @@ class BufferedValueTable(RocksValueTable, BufferedTable):
 
     @staticmethod
     def _put(values: list[Any], known: Flags, places: list[int], read: tuple[Values, Flags, Flags]) -> None:
-        """What a buffer has of the cells at these places."""
+        """Take over the values that a buffer has of the cells at these places."""
         found, present, known[places] = read
         for place, value in zip(places, value_columns.to_objects(found, present), strict=True):
             values[place] = value
@@ -102,8 +102,7 @@ class BufferedValueTable(RocksValueTable, BufferedTable):
     # --- what RocksDB does not have yet
 
     def collides(self, change: TableChanges) -> bool:
-        """Whether single entries of the change may be in the buffers as well. Null keys and namespaces of text never
-        are."""
+        """Whether single entries of the change may be in the buffers. Null keys and namespaces of text never are."""
         longs, pairs = self.buffers["columns"].count, self.buffers["pairs"].count
         return bool(
             (longs and any(type(cell) is int for cell in change.values))
