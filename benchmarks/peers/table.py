@@ -20,13 +20,13 @@ def text(results: Sequence[dict[str, Any]]) -> str:
 def losses(results: Sequence[dict[str, Any]]) -> list[str]:
     """For each load and kind of answer the engines that are ahead of the best of ours, by rate or by CPU time."""
     lines = ["Where sparkstate loses"]
-    for load, each_row in dict.fromkeys((r["load"], r["each_row"]) for r in results):
-        group = [r for r in _measured(results) if (r["load"], r["each_row"]) == (load, each_row)]
+    for load, answers in dict.fromkeys((r["load"], _answers(r)) for r in results):
+        group = [r for r in _measured(results) if (r["load"], _answers(r)) == (load, answers)]
         ours = [r for r in group if r["name"].startswith(OURS)]
         others = [r for r in group if not r["name"].startswith(OURS)]
-        kind = "each row" if each_row else "each key of a batch"
+        what = f"{load}{_IN_WORDS[answers]}"
         if not ours:
-            lines.append(f"  {load}, {kind} answered: unknown, no row of sparkstate was measured")
+            lines.append(f"  {what}: unknown, no row of sparkstate was measured")
             continue
         fastest = max(ours, key=lambda r: r["rows_per_s"])
         cheapest = min(ours, key=lambda r: r["cpu_us_per_row"])
@@ -35,11 +35,21 @@ def losses(results: Sequence[dict[str, Any]]) -> list[str]:
             cheaper = cheapest["cpu_us_per_row"] / other["cpu_us_per_row"]
             if faster > 1:
                 words = f"{faster:.2f} times the rate of {fastest['name']}"
-                lines.append(f"  {load}, {kind} answered: {other['name']} has {words}")
+                lines.append(f"  {what}: {other['name']} has {words}")
             if cheaper > 1:
                 words = f"{1 / cheaper:.2f} of the CPU time of {cheapest['name']}"
-                lines.append(f"  {load}, {kind} answered: {other['name']} takes {words}")
+                lines.append(f"  {what}: {other['name']} takes {words}")
     return lines if len(lines) > 1 else [f"{lines[0]}: nowhere among what was measured"]
+
+
+def _answers(result: dict[str, Any]) -> str:
+    """When there is an answer. Nexmark's queries answer a window, or a pair, when it is complete."""
+    if result.get("whole"):
+        return "whole"
+    return "each row" if result["each_row"] else "each key"
+
+
+_IN_WORDS = {"whole": "", "each row": ", each row answered", "each key": ", each key of a batch answered"}
 
 
 def _measured(results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -50,11 +60,10 @@ def _table(load: str, results: Sequence[dict[str, Any]]) -> list[str]:
     lines = [f"\n{load:<34}{'rows/s':>12}{'CPU µs/row':>12}  answers   function  rows of the two runs"]
     measured = sorted(_measured(results), key=lambda r: (not r["each_row"], -r["rows_per_s"]))
     for result in measured:
-        answers = "each row" if result["each_row"] else "each key"
         runs = " and ".join(f"{rows:,}" for rows in result["lengths"])
         lines.append(
             f"{result['name']:<34}{result['rows_per_s']:>12,}{result['cpu_us_per_row']:>12.2f}  "
-            f"{answers:<10}{result['user_code']:<10}{runs}"
+            f"{_answers(result):<10}{result['user_code']:<10}{runs}"
         )
     lines += [f"{r['name']:<34}not measured: {r['reason']}" for r in results if "reason" in r]
     return lines

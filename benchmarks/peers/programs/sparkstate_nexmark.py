@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 import sparkstate
 from peers import nexmark
 from sparkstate import (
     AggregateFunction,
+    KeyedBatchFunction,
     KeyedCoProcessFunction,
-    KeyedProcessFunction,
     ListStateDescriptor,
     MapStateDescriptor,
     Types,
     ValueStateDescriptor,
 )
+from sparkstate.batches.keys import BatchKeys
 from sparkstate.windows import (
     EventTimeSessionWindows,
     ProcessWindowFunction,
@@ -34,29 +38,35 @@ SESSION = "bidder long, start long, bids long"
 ITEM = "person long, city long, state long, auction long"
 
 
-class Top(KeyedProcessFunction):
+class Top(KeyedBatchFunction):
     """The auctions with the highest ``best`` of a window, when all of the window are there."""
 
     def open(self, ctx: Any) -> None:
         self.best = ctx.get_state(ValueStateDescriptor("best", Types.LONG()))
         self.auctions = ctx.get_list_state(ListStateDescriptor("auctions", Types.LONG()))
 
-    def process_element(self, row: Any, ctx: Any) -> None:
-        best = self.best.value()
-        if best is None:
-            ctx.timer_service().register_event_time_timer(ctx.timestamp())
-        if best is None or row.best > best:
-            self.best.update(row.best)
-            self.auctions.update([row.auction])
-        elif row.best == best:
-            self.auctions.add(row.auction)
+    def process_batch(self, batch: pa.RecordBatch, keys: BatchKeys, ctx: Any) -> None:
+        before, found = self.best.get(keys), keys.max("best")
+        best = pc.max_element_wise(before, found)
+        ends = ctx.timestamps().take(pa.array(keys.first_rows()))
+        ctx.timer_service().register_event_time_timers(keys, ends, before.is_null())
+        self.best.update(keys, best)
+        self.auctions.clear(keys, pc.greater(best, before))
+        is_best = pc.equal(batch.column("best"), keys.take(best)).to_numpy(zero_copy_only=False)
+        codes, auctions = keys.codes[is_best], batch.column("auction").filter(pa.array(is_best))
+        counts = np.bincount(codes, minlength=len(keys))
+        ordered = auctions.take(pa.array(np.argsort(codes, kind="stable")))
+        starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+        self.auctions.add_all(keys, pa.ListArray.from_arrays(pa.array(starts), ordered))
 
-    def on_timer(self, timestamp: int, ctx: Any) -> Iterator[tuple[int, int, int]]:
-        best = self.best.value()
-        for auction in self.auctions.get():
-            yield timestamp + 1 - nexmark.SIZE_MS, auction, best
-        self.best.clear()
-        self.auctions.clear()
+    def on_timers(self, timestamps: pa.Array, keys: BatchKeys, ctx: Any) -> Iterator[pa.RecordBatch]:
+        auctions = self.auctions.get(keys)
+        windows = auctions.value_parent_indices()
+        starts = pc.subtract(timestamps, nexmark.SIZE_MS - 1).take(windows)
+        columns = [starts, auctions.flatten(), self.best.get(keys).take(windows)]
+        yield pa.RecordBatch.from_arrays(columns, names=["start", "auction", "best"])
+        self.best.clear(keys)
+        self.auctions.clear(keys)
 
 
 class LocalItems(KeyedCoProcessFunction):

@@ -171,6 +171,16 @@ def test_a_run_without_a_row_of_ours_claims_no_victory() -> None:
     ]
 
 
+def test_a_query_of_nexmark_is_not_said_to_answer_each_row():
+    results = [
+        {**each, "load": "q5", "whole": True}
+        for each in (a_result("flink", 3000, 0.5), a_result("sparkstate-hashmap", 1000, 1.0))
+    ]
+    text = table.text(results)
+    assert "  q5: flink has 3.00 times the rate of sparkstate-hashmap" in text
+    assert "each row" not in text
+
+
 def test_wrong_answers_fail_the_run() -> None:
     wrong = {"name": "x", "load": "sum", "each_row": True, "reason": "wrong answers: …", "wrong": True}
     assert table.verdict([a_result("sparkstate-hashmap", 1, 1.0), wrong]).startswith("FAIL")
