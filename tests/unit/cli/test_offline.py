@@ -78,7 +78,7 @@ def test_explain_warns_where_managed_memory_is_too_small_for_the_shards_of_a_slo
         )
         == 0
     )
-    assert "note: managedMemoryPerSlot leaves 284 KiB for write buffers, and a slot has 100 of them" in (
+    assert "note: managedMemoryPerSlot leaves 270 KiB for write buffers, and a slot has 100 of them" in (
         capsys.readouterr().out
     )
     assert main.main(["explain", str(manifest), *few]) == 0
