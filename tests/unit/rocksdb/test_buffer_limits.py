@@ -163,6 +163,19 @@ def test_a_table_that_nothing_is_written_to_any_more_gives_its_memory_to_others(
     assert read(store, range(700), busy) == [29] * 700
 
 
+def test_a_state_whose_keys_never_come_twice_is_tried_more_and_more_seldom(limited):
+    slot = limited(40 * KIB)
+    store, tries = slot.store(), []
+    for number in range(500):
+        put(store, range(200 * number, 200 * number + 200), number)
+        if slot.memory.used:
+            tries.append(number)
+    assert tries[:3] == [0, 1, 2]
+    assert len([number for number in tries if number < 100]) > 2 * len([n for n in tries if 300 <= n < 400])
+    assert len(tries) < 40
+    assert read(store, [0, 199, 99_999]) == [0, 0, 499]
+
+
 def test_what_nobody_needs_is_dropped_again_after_a_table_was_written_out():
     """What was in use after the last time says nothing once it is gone."""
     live, ended = (ColumnBuffer(np.int64, long_index.LongIndex) for _ in range(2))

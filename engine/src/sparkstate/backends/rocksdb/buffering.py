@@ -25,10 +25,6 @@ _ROWS_AT_ONCE: Final = 4000
 no budget has weighed."""
 _LARGEST_SHARE: Final = 0.5
 """Of the buffers: a larger change is written at once."""
-_WORTHWHILE: Final = 0.25
-"""Of its entries, so many are written again before the buffers are full, or a buffer does not pay."""
-_NEXT_TRY: Final = 16
-"""So many commits after a buffer did not pay, it is tried again."""
 _ROOMY: Final = 0.75
 """Of the buffers: where more is in use without what nobody needs, the table's entries are written."""
 _WORTH_COMPACTING: Final = 0.25
@@ -164,7 +160,9 @@ class Buffers:
         if not isinstance(table, BufferedTable):
             return change, None
         if table.collides(change):
-            _note_gain(table)
+            # It is emptied before it is full.
+            for buffer in table.buffers.values():
+                buffer.rests()
             self.settle(table)
         now, waiting = change, None
         for name in table.buffers:
@@ -200,8 +198,7 @@ class Buffers:
         memory.compact()
         if needed <= memory.left(_ROOMY):
             return True
-        if buffer.again < buffer.count * _WORTHWHILE:
-            buffer.waits = _NEXT_TRY
+        if buffer.rests():
             return False
         self.settle(table)
         if needed > memory.left():
@@ -237,14 +234,6 @@ class Buffers:
             self._memory.forget(table)
             for buffer in table.buffers.values():
                 self._memory.weigh(buffer)
-
-
-def _note_gain(table: BufferedTable) -> None:
-    """The buffers of a table are emptied before they are full. Those that have saved little take nothing for a while:
-    each commit would go through them in vain."""
-    for buffer in table.buffers.values():
-        if buffer.again < buffer.count * _WORTHWHILE:
-            buffer.waits = _NEXT_TRY
 
 
 def row_parts(table: Any, change: TableChanges, singles: FamilyWrites) -> Iterator[FamilyWrites]:

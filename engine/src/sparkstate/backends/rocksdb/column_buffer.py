@@ -18,6 +18,11 @@ import numpy.typing as npt
 from sparkstate.backends.long_index import LongIndex
 from sparkstate.backends.value_columns import Flags, ValueColumns, Values
 
+_WORTHWHILE: Final = 0.25
+"""Of its entries, so many are written again before a buffer is emptied, or it does not pay."""
+_SHORTEST_PAUSE: Final = 16
+"""So many commits after a buffer did not pay, it is tried again; twice as many after each further time."""
+_LONGEST_PAUSE: Final = 1024
 _INDEX_BYTES: Final = 12
 """Of an entry, in the cells of the index."""
 
@@ -32,6 +37,7 @@ class ColumnBuffer:
         "_index",
         "_index_type",
         "_may_be_stored",
+        "_pause",
         "_present",
         "_values",
         "again",
@@ -43,6 +49,7 @@ class ColumnBuffer:
         """``index_type`` says what keys are: whole numbers, or those with a namespace."""
         self._dtype = dtype
         self._index_type = index_type
+        self._pause = _SHORTEST_PAUSE
         self.waits = 0
         """For how many commits it takes nothing."""
         self.weighed = 0
@@ -129,6 +136,15 @@ class ColumnBuffer:
         count = self.count
         found: Flags = self._dirty[:count] & (self._present[:count] | self._may_be_stored[:count])
         return found
+
+    def rests(self) -> bool:
+        """Asked before it is emptied. Take nothing for a while if few entries came a second time: each commit would go
+        through the buffer in vain."""
+        if self.again >= self.count * _WORTHWHILE:
+            self._pause = _SHORTEST_PAUSE if self.count else self._pause
+            return False
+        self.waits, self._pause = self._pause, min(2 * self._pause, _LONGEST_PAUSE)
+        return True
 
     def unwritten(self) -> ValueColumns:
         """The changes that RocksDB lacks."""
