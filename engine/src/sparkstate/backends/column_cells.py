@@ -13,12 +13,14 @@ from sparkstate.backends.value_columns import ValueColumns
 
 
 def is_pair(cell: Cell) -> bool:
-    """Whether key and namespace of a cell are whole numbers. A namespace may be a member of an ``IntEnum``, which is
-    stored as its number; a truth value has a place of its own (``composite.NAMESPACES``)."""
-    if type(cell) is not NamespacedCell or type(cell.key) is not int:
-        return False
-    space = cell.namespace
-    return type(space) is int or (isinstance(space, int) and not isinstance(space, bool))
+    """Whether key and namespace of a cell are whole numbers."""
+    return type(cell) is NamespacedCell and type(cell.key) is int and is_number(cell.namespace)
+
+
+def is_number(namespace: Any) -> bool:
+    """Whether a namespace is a whole number. It may be a member of an ``IntEnum``, which is stored as its number; a
+    truth value has a place of its own (``composite.NAMESPACES``)."""
+    return type(namespace) is int or (isinstance(namespace, int) and not isinstance(namespace, bool))
 
 
 def pairs_of(cells: Sequence[NamespacedCell]) -> Any:

@@ -114,6 +114,13 @@ def _pair_order(keys: Longs, spaces: Longs) -> npt.NDArray[np.int64]:
     return order[np.argsort(key_ranks * len(levels) + np.searchsorted(levels, spaces))]
 
 
+def with_room(array: Any, used: int, room: int) -> Any:
+    """A longer array with ``room`` entries, of which the first ``used`` are those of the array."""
+    grown = np.empty(room, array.dtype)
+    grown[:used] = array[:used]
+    return grown
+
+
 def to_objects(values: Values, present: Flags) -> list[Any]:
     """Stored values, None where there is none."""
     found: list[Any] = values.tolist()

@@ -80,7 +80,8 @@ class _Layer:
         if count > len(self._values):
             room = max(count, len(self._values) + len(self._values) // 2)
             self._groups, self._values, self._present = (
-                _with_room(each, used, room) for each in (self._groups, self._values, self._present)
+                value_columns.with_room(each, used, room)
+                for each in (self._groups, self._values, self._present)
             )
 
     def count_groups(self, flags: Flags) -> npt.NDArray[np.int64]:
@@ -106,12 +107,6 @@ class _Layer:
         count = self.index.count
         groups = self._groups[:count].astype(np.int32)
         return ValueColumns(self.index.keys, groups, self._values[:count], self._present[:count])
-
-
-def _with_room(array: Any, used: int, room: int) -> Any:
-    grown = np.empty(room, array.dtype)
-    grown[:used] = array[:used]
-    return grown
 
 
 class ColumnView:

@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from sparkstate.backends import value_columns
 from sparkstate.backends.long_index import LongIndex
 from sparkstate.backends.value_columns import Flags, ValueColumns, Values
 
@@ -117,7 +118,7 @@ class ColumnBuffer:
         if count > len(self._values):
             room = max(count, used + used // 2)
             self._groups, self._values, self._present, self._may_be_stored, self._dirty = (
-                _with_room(each, used, room)
+                value_columns.with_room(each, used, room)
                 for each in (self._groups, self._values, self._present, self._may_be_stored, self._dirty)
             )
 
@@ -165,9 +166,8 @@ class ColumnBuffer:
 
     def compact(self) -> None:
         """Drop what nobody needs: deleted entries that RocksDB does not have either."""
-        kept = self._entries(self._present[: self.count] | self._matters())
-        dirty = self._dirty[: self.count][self._present[: self.count] | self._matters()]
-        again = self.again
+        is_kept = self._present[: self.count] | self._matters()
+        kept, dirty, again = self._entries(is_kept), self._dirty[: self.count][is_kept], self.again
         self.clear()
         if len(kept):
             self.write(kept)
@@ -190,9 +190,3 @@ class ColumnBuffer:
     def present_keys(self) -> Any:
         """The keys of all entries that are there."""
         return self._index.keys[self._present[: self.count]]
-
-
-def _with_room(array: Any, used: int, room: int) -> Any:
-    grown = np.empty(room, array.dtype)
-    grown[:used] = array[:used]
-    return grown

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkstate import errors
+from sparkstate.backends import column_cells
 from sparkstate.backends.long_index import Longs
 from sparkstate.backends.value_columns import Flags, Values
 from sparkstate.batches import keys as batch_keys
@@ -167,9 +168,7 @@ class ColumnValueState(_ColumnState, state.BatchValueState):
                     "in_namespaces=True; give each call namespaces="
                 )
             space = self._handle.namespace
-            # A member of an IntEnum is stored as its number, a truth value is not.
-            is_number = isinstance(space, int) and not isinstance(space, bool)
-            is_whole = self._handle.pairs is not None and is_number
+            is_whole = self._handle.pairs is not None and column_cells.is_number(space)
             return np.full(len(keys), space, np.int64) if is_whole else None
         array = batch_keys.per_key(keys, namespaces)
         if array.null_count or not (pa.types.is_integer(array.type) or not len(array)):

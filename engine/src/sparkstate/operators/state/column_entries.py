@@ -139,7 +139,6 @@ class PairEntries:
     def changed(self) -> tuple[npt.NDArray[Any], Values, Flags, Flags]:
         """The entries that the commit has to write: numbers with namespaces, values, whether there is one, and whether
         the committed tables may have one."""
-        count = self.count
         keys, count = self._index.keys, self.count
         values, present, may_be = self._values[:count], self._present[:count], self._may_be_stored[:count]
         matters = present | may_be
