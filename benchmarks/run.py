@@ -77,6 +77,8 @@ CONTENDERS = {
         Contender("hashmap-sliding", ours.Setup("hashmap", "sliding")),
         Contender("rocksdb-windows", ours.Setup("rocksdb", "windows")),
         Contender("rocksdb-sliding", ours.Setup("rocksdb", "sliding")),
+        Contender("hashmap-window-records", ours.Setup("hashmap", "window-records")),
+        Contender("rocksdb-window-records", ours.Setup("rocksdb", "window-records")),
         Contender("aggregation"),
         Contender("window-aggregation"),
         Contender("transform-with-state", slow=True),
@@ -103,6 +105,8 @@ WINDOWED = (
     "hashmap-sliding",
     "rocksdb-windows",
     "rocksdb-sliding",
+    "hashmap-window-records",
+    "rocksdb-window-records",
     "window-aggregation",
 )
 LARGE_MANAGED_MIB, LARGE_STATE_BYTES = 32, 512

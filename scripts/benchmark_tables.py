@@ -35,6 +35,8 @@ _NAMES = {
     "hashmap-sliding": "sparkstate, HashMap, `agg` of an hour that slides by a minute",
     "rocksdb-windows": "sparkstate, RocksDB, `agg` of tumbling minutes",
     "rocksdb-sliding": "sparkstate, RocksDB, `agg` of an hour that slides by a minute",
+    "hashmap-window-records": "sparkstate, HashMap, `aggregate` of tumbling minutes, per record",
+    "rocksdb-window-records": "sparkstate, RocksDB, `aggregate` of tumbling minutes, per record",
     "aggregation": "Spark's aggregation in the JVM, RocksDB store, one row per key and epoch",
     "window-aggregation": "Spark's window aggregation in the JVM, RocksDB store",
     "transform-with-state": "Spark's `transformWithState` in Python",
