@@ -27,6 +27,11 @@ _WAIT_S = 120.0
 
 def measure(name: str, rows: int, samples: int, keys: int, slots: int, scratch: Path) -> dict[str, Any]:
     """p50, p99 and the number of samples, in ms, of ``hashmap``, ``rocksdb`` or ``identity``."""
+    return result(name, rows, times_ms(name, rows, samples, keys, slots, scratch))
+
+
+def times_ms(name: str, rows: int, samples: int, keys: int, slots: int, scratch: Path) -> list[float]:
+    """Each sample of a job that is started for them."""
     folder, answered = scratch / "in", scratch / "answered"
     folder.mkdir(parents=True)
     answered.touch()
@@ -35,7 +40,11 @@ def measure(name: str, rows: int, samples: int, keys: int, slots: int, scratch: 
         times = _ask(process, folder, answered, rows, samples + _WARM_UP, keys)
     finally:
         ours.stop(process)
-    kept = [value * 1000 for value in times[_WARM_UP:]]
+    return [value * 1000 for value in times[_WARM_UP:]]
+
+
+def result(name: str, rows: int, kept: list[float]) -> dict[str, Any]:
+    """The samples of all turns of a contender as they are told."""
     return {
         "name": f"latency-{name}",
         "rows_per_epoch": rows,

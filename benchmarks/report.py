@@ -27,10 +27,23 @@ class CostTarget:
     load: str
 
 
+@dataclass(frozen=True)
+class LatencyTarget:
+    """With epochs of ``rows`` rows, p50 of ``name`` should be at most ``above_ms`` above that of ``base``, and its
+    p99 at most ``spread`` times its p50."""
+
+    name: str
+    base: str = "identity"
+    rows: int = 1_000
+    above_ms: int = 60
+    spread: float = 2.0
+
+
 COST_TARGETS = (
     CostTarget("hashmap-sliding", "hashmap-windows", 1.5, "windows"),
     CostTarget("rocksdb-sliding", "rocksdb-windows", 1.5, "windows"),
 )
+LATENCY_TARGETS = (LatencyTarget("hashmap"), LatencyTarget("rocksdb"))
 TARGETS = (
     Target("hashmap", "identity", 0.60),
     Target("rocksdb", "identity", 0.55),
@@ -57,7 +70,7 @@ def text(results: Sequence[dict[str, Any]]) -> str:
         lines += _table(load, [result for result in throughput if result["load"] == load])
     if latencies:
         lines += _latencies(latencies)
-    lines += _targets(throughput)
+    lines += _targets(results)
     return "\n".join(lines)
 
 
@@ -85,20 +98,51 @@ def _latencies(results: Sequence[dict[str, Any]]) -> list[str]:
     return lines
 
 
-def judge(results: Sequence[dict[str, Any]]) -> list[tuple[Target | CostTarget, float, bool]]:
-    """Every target whose two contenders were measured: the ratio, and whether it is reached."""
-    rates = {(each["load"], each["name"]): each["rows_per_s"] for each in results}
-    judged: list[tuple[Target | CostTarget, float, bool]] = []
-    for target in TARGETS:
-        rate, base = rates.get((target.load, target.name)), rates.get((target.load, target.base))
-        if rate and base:
-            ratio = rate / base
-            judged.append((target, ratio, ratio >= target.ratio))
-    costs = {(each["load"], each["name"]): sum(each["cpu_us_per_row"].values()) for each in results}
-    for cost in COST_TARGETS:
-        mine, other = costs.get((cost.load, cost.name)), costs.get((cost.load, cost.base))
-        if mine and other:
-            judged.append((cost, mine / other, mine / other <= cost.ratio))
+@dataclass(frozen=True)
+class Judgement:
+    """A target as data. ``unit``: of rate ("x"), processor time ("x CPU") or milliseconds ("ms p50", "x p50")."""
+
+    load: str
+    name: str
+    base: str
+    unit: str
+    to_reach: float
+    measured: float
+
+    @property
+    def at_most(self) -> bool:
+        """Whether less is better."""
+        return self.unit != "x"
+
+    @property
+    def reached(self) -> bool:
+        """Whether it is enough."""
+        return self.measured <= self.to_reach if self.at_most else self.measured >= self.to_reach
+
+
+def judge(results: Sequence[dict[str, Any]]) -> list[Judgement]:
+    """Every target whose two contenders were measured."""
+    measured = [each for each in results if "rows_per_s" in each]
+    rates = {(each["load"], each["name"]): each["rows_per_s"] for each in measured}
+    costs = {(each["load"], each["name"]): sum(each["cpu_us_per_row"].values()) for each in measured}
+    judged = [
+        Judgement(each.load, each.name, each.base, unit, each.ratio, mine / other)
+        for targets, unit, found in ((TARGETS, "x", rates), (COST_TARGETS, "x CPU", costs))
+        for each in targets
+        if (mine := found.get((each.load, each.name))) and (other := found.get((each.load, each.base)))
+    ]
+    latencies = {
+        (each["rows_per_epoch"], each["name"].removeprefix("latency-")): each
+        for each in results
+        if "p50_ms" in each
+    }
+    for target in LATENCY_TARGETS:
+        slow, fast = (latencies.get((target.rows, name)) for name in (target.name, target.base))
+        if slow and fast:
+            load, above = f"latency of {target.rows:,}", slow["p50_ms"] - fast["p50_ms"]
+            judged.append(Judgement(load, target.name, target.base, "ms p50", target.above_ms, above))
+            spread = slow["p99_ms"] / slow["p50_ms"]
+            judged.append(Judgement(load, target.name, target.name, "x p50", target.spread, spread))
     return judged
 
 
@@ -106,16 +150,25 @@ def judged(results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """The same as plain data: what was to be reached on which load, what was measured, and whether that is enough."""
     return [
         {
-            "load": target.load,
-            "name": target.name,
-            "base": target.base,
-            "at_most": isinstance(target, CostTarget),
-            "to_reach": target.ratio,
-            "measured": round(ratio, 4),
-            "reached": reached,
+            "load": each.load,
+            "name": each.name,
+            "base": each.base,
+            "unit": each.unit,
+            "at_most": each.at_most,
+            "to_reach": each.to_reach,
+            "measured": round(each.measured, 4),
+            "reached": each.reached,
         }
-        for target, ratio, reached in judge([each for each in results if "rows_per_s" in each])
+        for each in judge(results)
     ]
+
+
+_WORDS = {
+    "x": "{load}: {name} / {base}",
+    "x CPU": "{load}: {name} / {base}, CPU, at most",
+    "ms p50": "{load} rows: {name} - {base}, p50, at most ms",
+    "x p50": "{load} rows: {name}, p99 / p50, at most",
+}
 
 
 def _targets(results: Sequence[dict[str, Any]]) -> list[str]:
@@ -123,12 +176,10 @@ def _targets(results: Sequence[dict[str, Any]]) -> list[str]:
     if not judged:
         return []
     lines = [f"\n{'target':<57}to reach   measured"]
-    for target, ratio, reached in judged:
-        words = f"{target.load}: {target.name} / {target.base}"
-        if isinstance(target, CostTarget):
-            words += ", CPU, at most"
-        verdict = "reached" if reached else "missed"
-        lines.append(f"{words:<56}{target.ratio:>9g}{ratio:>11.2f}   {verdict}")
-    missed = sum(not reached for _, _, reached in judged)
+    for each in judged:
+        words = _WORDS[each.unit].format(load=each.load, name=each.name, base=each.base)
+        verdict = "reached" if each.reached else "missed"
+        lines.append(f"{words:<56}{each.to_reach:>9g}{each.measured:>11.2f}   {verdict}")
+    missed = sum(not each.reached for each in judged)
     lines.append(f"{len(judged) - missed} of {len(judged)} targets reached")
     return lines

@@ -131,15 +131,27 @@ def _latencies(results: Sequence[Row]) -> str:
 def _targets(targets: Sequence[Row]) -> str:
     rows = [
         (
-            f"{_LOADS[each['load']]}: {_NAMES[each['name']]}",
-            f"{'at most ' if each['at_most'] else ''}{each['to_reach']:g} times {_NAMES[each['base']]}"
-            f"{', processor time' if each['at_most'] else ''}",
+            _target_of(each),
+            _TO_REACH[each["unit"]].format(to_reach=each["to_reach"], base=_NAMES[each["base"]]),
             f"{each['measured']:.3g}",
             "reached" if each["reached"] else "missed",
         )
         for each in targets
     ]
     return _table(("", "to reach", "measured", ""), rows)
+
+
+_TO_REACH = {
+    "x": "{to_reach:g} times {base}",
+    "x CPU": "at most {to_reach:g} times {base}, processor time",
+    "ms p50": "p50 at most {to_reach:g} ms above {base}",
+    "x p50": "p99 at most {to_reach:g} times p50",
+}
+
+
+def _target_of(target: Row) -> str:
+    load = _LOADS.get(target["load"]) or f"{target['load'].removeprefix('latency of ')} rows per epoch"
+    return f"{load}: {_NAMES[target['name']]}"
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -42,6 +42,7 @@ DOCUMENT = {
             "load": "sum",
             "name": "hashmap",
             "base": "identity",
+            "unit": "x",
             "at_most": False,
             "to_reach": 0.6,
             "measured": 0.5,
@@ -51,9 +52,20 @@ DOCUMENT = {
             "load": "windows",
             "name": "rocksdb-sliding",
             "base": "rocksdb-windows",
+            "unit": "x CPU",
             "at_most": True,
             "to_reach": 1.5,
             "measured": 1.444,
+            "reached": True,
+        },
+        {
+            "load": "latency of 1,000",
+            "name": "rocksdb",
+            "base": "identity",
+            "unit": "ms p50",
+            "at_most": True,
+            "to_reach": 60,
+            "measured": 51,
             "reached": True,
         },
     ],
@@ -87,9 +99,13 @@ def test_a_target_says_whether_it_was_missed() -> None:
     assert missed == (
         "| 50,000 keys: sparkstate, HashMap, per record | 0.6 times Spark identity | 0.5 | missed |"
     )
-    (reached,) = (line for line in lines if line.endswith("| reached |"))
-    assert "at most 1.5 times" in reached
-    assert "| 1.44 |" in reached
+    cost, latency = (line for line in lines if line.endswith("| reached |"))
+    assert "at most 1.5 times" in cost
+    assert "| 1.44 |" in cost
+    assert latency == (
+        "| 1,000 rows per epoch: sparkstate, RocksDB, per record "
+        "| p50 at most 60 ms above Spark identity | 51 | reached |"
+    )
 
 
 def test_the_tables_replace_what_stands_between_the_markers() -> None:

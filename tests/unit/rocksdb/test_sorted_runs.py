@@ -160,7 +160,7 @@ def test_filters_of_all_overlays_have_one_bound(tmp_path: Path, monkeypatch: pyt
 def test_numbers_open_no_database(tmp_path: Path) -> None:
     side = Spilled(tmp_path)
     side.add("columns", {1: 1.0, NamespacedCell(1, 5): 2.0})
-    assert side.spill.due(cells.TIMERS, b"", 5, 1) == ([], [])
+    assert side.spill.due(cells.TIMERS, b"", 5, 1) == ([], b"")
     assert side.spill.standing(cells.TIMERS, [cells.timer(1, 1)]) == [None]
     assert side.spill.database() is None
     side.add("values", {None: 1.0})

@@ -361,9 +361,9 @@ class Spill(Protocol):
     def standing(self, spec: TableSpec, timers: Sequence[Timer]) -> list[bool | None]:
         """For each timer: registered here (True), deleted here (False), or not mentioned (None)."""
 
-    def due(self, spec: TableSpec, start: bytes, until: int, limit: int) -> tuple[list[Timer], list[bytes]]:
+    def due(self, spec: TableSpec, start: bytes, until: int, limit: int) -> tuple[list[Timer], bytes]:
         """At most ``limit`` timers registered here with timestamp ≤ ``until``, in order of time, from
-        position ``start`` on (``b""`` = the beginning); and for each the position behind it."""
+        position ``start`` on (``b""`` = the beginning); and the position behind the last."""
 
     def position(self, timestamp: int) -> bytes:
         """The position before all timers of that timestamp."""

@@ -218,17 +218,17 @@ class SpilledTimers:
         found = self.family.get_many([self.codec.timer_row(timer) for timer in timers])
         return [None if data is None else data == STANDS for data in found]
 
-    def due(self, start: bytes, until: int, limit: int) -> tuple[list[Timer], list[bytes]]:
+    def due(self, start: bytes, until: int, limit: int) -> tuple[list[Timer], bytes]:
         """See ``Spill.due``."""
         end = composite.encode_long(until) + _ABOVE_POSITIONS
         timers: list[Timer] = []
-        behind: list[bytes] = []
+        behind = start
         for row, data in self.family.iterate(start):
             if row >= end or len(timers) == limit:
                 break
             if data == STANDS:
                 timers.append(self.codec.timer(row))
-                behind.append(row + b"\x00")
+                behind = row + b"\x00"
         return timers, behind
 
 
@@ -345,11 +345,11 @@ class RocksSpill:
         standing: list[bool | None] = self.table(spec).standing(timers)
         return standing
 
-    def due(self, spec: TableSpec, start: bytes, until: int, limit: int) -> tuple[list[Timer], list[bytes]]:
+    def due(self, spec: TableSpec, start: bytes, until: int, limit: int) -> tuple[list[Timer], bytes]:
         self._check()
         if (spec.uid, spec.name) not in self._tables:
-            return [], []
-        found: tuple[list[Timer], list[bytes]] = self.table(spec).due(start, until, limit)
+            return [], start
+        found: tuple[list[Timer], bytes] = self.table(spec).due(start, until, limit)
         return found
 
     def position(self, timestamp: int) -> bytes:

@@ -1,4 +1,9 @@
-"""The due timers of an overlay that are on disk, a chunk at a time, while others fire beside them."""
+"""The due timers of an overlay that are on disk, a chunk at a time, while others fire beside them.
+
+Each timer that fires leaves a deletion on disk, in the order in which timers are read. So no part is read a second
+time because something went to disk, except from the time on at which more came: a pass over many timers would
+read the deletions of all before it each time.
+"""
 
 from __future__ import annotations
 
@@ -24,33 +29,39 @@ class SpilledTimers:
         self._until = until
         self._limit = limit
         self._prefetch = prefetch
-        self._position = b""
-        """Behind the timer that was taken last."""
-        self._chunk: deque[tuple[Timer, bytes]] = deque()
-        self._exhausted = spill is None
+        self._position: bytes | None = None if spill is None else b""
+        """From where on nothing was read; None: everything was."""
+        self._chunk: deque[Timer] = deque()
 
     def peek(self) -> Timer | None:
         """The next one; None if there is none."""
-        if not self._chunk:
-            if self._exhausted or self._spill is None:
-                return None
+        if not self._chunk and self._position is not None and self._spill is not None:
             timers, behind = self._spill.due(self._spec, self._position, self._until, self._limit)
-            self._exhausted = len(timers) < self._limit
-            self._chunk.extend(zip(timers, behind, strict=True))
+            self._position = behind if len(timers) == self._limit else None
+            self._chunk.extend(timers)
             self._prefetch(timers)
-        return self._chunk[0][0] if self._chunk else None
+        return self._chunk[0] if self._chunk else None
 
     def pop(self) -> None:
         """Take the one that ``peek`` saw."""
-        _, self._position = self._chunk.popleft()
+        self._chunk.popleft()
 
     def restart(self, spill: Spill | None, least: int | None) -> None:
-        """More went to disk: due timers among it have the timestamp ``least`` or a later one (None: there are none)."""
+        """More went to disk: due timers among it have the timestamp ``least`` or a later one (None: there are none).
+        Some that were read may be deleted there."""
         self._spill = spill
-        self._chunk.clear()
-        self._exhausted = spill is None
-        if spill is not None and least is not None:
-            self._position = min(self._position, spill.position(least))
+        if spill is None:
+            self._chunk.clear()
+            self._position = None
+            return
+        waiting = list(self._chunk)
+        if least is not None:
+            waiting = [timer for timer in waiting if timer.timestamp < least]
+            since = spill.position(least)
+            self._position = since if self._position is None else min(self._position, since)
+        flags = spill.standing(self._spec, waiting) if waiting else ()
+        self._chunk = deque(timer for timer, stands in zip(waiting, flags, strict=True) if stands)
+        self._prefetch(self._chunk)
 
     def standing(self, timers: list[Timer]) -> list[Timer]:
         """Those of the committed timers that are not deleted on disk."""
