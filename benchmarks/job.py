@@ -1,9 +1,9 @@
 """The benchmark's job: a keyed sum by a per-record Python function that answers every record.
 
 ``params``: ``input`` (folder of Parquet files); ``answered`` (a file to which the sink appends the time at which it
-had read an epoch's output; used for latency); ``function`` (``sum``, ``batches``, ``added`` or ``padded``; or
-``windows``, a sum per key and minute of event time, and ``sliding``, per hour that slides by a minute;
-or ``window-records``, the sum of ``windows`` by an ``AggregateFunction`` that is called per record).
+had read an epoch's output; used for latency); ``function`` (one of ``keyed_sums.FUNCTIONS``; or ``windows``, a sum per
+key and minute of event time, and ``sliding``, per hour that slides by a minute; or ``window-records``, the sum of
+``windows`` by an ``AggregateFunction`` that is called per record).
 """
 
 from __future__ import annotations

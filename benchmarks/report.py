@@ -56,6 +56,7 @@ TARGETS = (
     Target("hashmap-batches", "identity", 0.6, "distinct"),
     Target("rocksdb-batches", "identity", 0.3, "distinct"),
     Target("rocksdb", "identity", 0.2, "large"),
+    Target("rocksdb-batches", "identity", 0.2, "large"),
     Target("hashmap-windows", "window-aggregation", 1.5, "windows"),
     Target("rocksdb-windows", "window-aggregation", 1.5, "windows"),
 )

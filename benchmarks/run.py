@@ -29,7 +29,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +95,8 @@ class Load:
     keys: int | None = None
     rows_part: int = 1
     """Epochs have this part of the rows: of a slow load."""
-    function: str = "sum"
+    functions: Mapping[str, str] = field(default_factory=dict)
+    """What takes the place of a contender's function."""
     managed: str | None = None
     fills: int = 0
     """How many of the epochs that are not counted bring every key once."""
@@ -118,10 +120,10 @@ LOADS = {
         ("identity", "hashmap", "hashmap-batches", "rocksdb", "rocksdb-batches", "aggregation"), keys=0
     ),
     "large": Load(
-        ("identity", "rocksdb"),
+        ("identity", "rocksdb", "rocksdb-batches"),
         keys=10 * LARGE_SLOTS * (LARGE_MANAGED_MIB << 20) // LARGE_STATE_BYTES,
         rows_part=4,
-        function="padded",
+        functions={"sum": "padded", "batches": "padded-batches"},
         managed=f"{LARGE_MANAGED_MIB}Mi",
         fills=WARM_UP,
     ),
@@ -237,9 +239,8 @@ def measure_load(load: str, options: argparse.Namespace, scratch: Path) -> list[
 
 def _run(contender: Contender, load: Load, folder: Path, slots: int, private: Path) -> list[dict[str, Any]]:
     if contender.ours is not None:
-        setup = dataclasses.replace(contender.ours, managed=load.managed)
-        if load.function != "sum":
-            setup = dataclasses.replace(setup, function=load.function)
+        function = load.functions.get(contender.ours.function, contender.ours.function)
+        setup = dataclasses.replace(contender.ours, managed=load.managed, function=function)
         return ours.run(setup, folder, slots, private)
     command = [sys.executable, str(HERE / "contenders.py"), contender.name, str(folder), str(slots)]
     with (private / "contender.log").open("w+") as log:

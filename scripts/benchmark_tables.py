@@ -2,8 +2,8 @@
 
 ``--write`` puts them into the README.
 
-``make bench ARGS='--name readme …'`` writes the results, on an idle machine. So each figure is one that a run has
-printed, and stands with its command, commit, day and machine.
+``make bench ARGS='--name readme …'`` and ``make bench-peers`` write the results, on an idle machine. So each figure is
+one that a run has printed, and stands with its command, commit, day and machine.
 """
 
 from __future__ import annotations
@@ -11,14 +11,16 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import peer_tables
+
 ROOT = Path(__file__).resolve().parent.parent
-RESULTS = ROOT / "benchmarks" / "results" / "readme.json"
+RESULTS = ROOT / "benchmarks" / "results"
 PAGE = ROOT / "README.md"
-BEGIN, END = "<!-- figures -->", "<!-- end of the figures -->"
 Row = Mapping[str, Any]
 _NAMES = {
     "identity": "Spark identity",
@@ -49,18 +51,33 @@ _LOADS = {
 }
 
 
-def read() -> dict[str, Any]:
-    """The kept results."""
-    document: dict[str, Any] = json.loads(RESULTS.read_text(encoding="utf-8"))
-    return document
+@dataclass(frozen=True)
+class Section:
+    """A part of the page, between ``<!-- name -->`` and ``<!-- end of the name -->``, and the results that it shows."""
+
+    name: str
+    results: str
+    make: Callable[[Mapping[str, Any]], str]
+
+    def document(self) -> dict[str, Any]:
+        """The kept results."""
+        document: dict[str, Any] = json.loads((RESULTS / self.results).read_text(encoding="utf-8"))
+        return document
+
+    def put(self, page: str, document: Mapping[str, Any]) -> str:
+        """The page with the tables of a run. Raises ``ValueError`` where a marker is missing."""
+        begin, end = f"<!-- {self.name} -->", f"<!-- end of the {self.name} -->"
+        if page.count(begin) != 1 or page.count(end) != 1:
+            raise ValueError(f"the page must have {begin} and {end} once each")
+        before, rest = page.split(begin)
+        return f"{before}{begin}\n\n{self.make(document)}\n\n{end}{rest.split(end)[1]}"
 
 
-def with_figures(page: str, document: Mapping[str, Any]) -> str:
-    """The page with the tables of a run. Raises ``ValueError`` where a marker is missing."""
-    if page.count(BEGIN) != 1 or page.count(END) != 1:
-        raise ValueError(f"the page must have {BEGIN} and {END} once each")
-    before, rest = page.split(BEGIN)
-    return f"{before}{BEGIN}\n\n{figures(document)}\n\n{END}{rest.split(END)[1]}"
+def with_figures(page: str) -> str:
+    """The page with the tables of all kept runs."""
+    for section in SECTIONS:
+        page = section.put(page, section.document())
+    return page
 
 
 def figures(document: Mapping[str, Any]) -> str:
@@ -154,14 +171,20 @@ def _target_of(target: Row) -> str:
     return f"{load}: {_NAMES[target['name']]}"
 
 
+SECTIONS = (
+    Section("figures", "readme.json", figures),
+    Section("figures of other engines", "peers.json", peer_tables.figures),
+)
+
+
 def main(arguments: Sequence[str]) -> None:
     """Print the tables, or write them into the page."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--write", action="store_true", help=f"into {PAGE.name}")
     if parser.parse_args(arguments).write:
-        PAGE.write_text(with_figures(PAGE.read_text(encoding="utf-8"), read()), encoding="utf-8")
+        PAGE.write_text(with_figures(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
     else:
-        print(figures(read()))
+        print("\n\n".join(section.make(section.document()) for section in SECTIONS))
 
 
 if __name__ == "__main__":

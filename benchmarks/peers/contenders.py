@@ -77,11 +77,10 @@ CONTENDERS = {
                 f"pyflink-{mode}-{backend}",
                 "pyflink",
                 "Python",
-                {"sum": 400_000, "distinct": 400_000}
-                | ({"large": 1_400_000} if backend == "rocksdb" else {}),
+                {"sum": rows, "distinct": rows} | ({"large": 1_400_000} if backend == "rocksdb" else {}),
                 {"mode": mode, "backend": backend},
             )
-            for mode in ("process", "thread")
+            for mode, rows in (("process", 60_000), ("thread", 400_000))
             for backend in ("hashmap", "rocksdb")
         ),
         Contender("bytewax", "bytewax", "Python", {"sum": 400_000, "distinct": 400_000}),

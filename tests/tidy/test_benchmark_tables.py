@@ -5,7 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import benchmark_tables
+import peer_tables
 import pytest
+from support.examples import example
+
+contenders = example.load(example.ROOT / "benchmarks" / "peers" / "contenders.py")
+loads = example.load(example.ROOT / "benchmarks" / "peers" / "loads.py")
 
 
 def rate(load: str, name: str, rounds: list[int], ratio: float) -> dict[str, Any]:
@@ -109,21 +114,68 @@ def test_a_target_says_whether_it_was_missed() -> None:
 
 
 def test_the_tables_replace_what_stands_between_the_markers() -> None:
-    page = f"before\n{benchmark_tables.BEGIN}\nold\n{benchmark_tables.END}\nafter\n"
-    made = benchmark_tables.with_figures(page, DOCUMENT)
+    section = benchmark_tables.Section("figures", "readme.json", benchmark_tables.figures)
+    page = "before\n<!-- figures -->\nold\n<!-- end of the figures -->\nafter\n"
+    made = section.put(page, DOCUMENT)
     assert "old" not in made
     assert made.startswith("before\n")
-    assert made.endswith(f"{benchmark_tables.END}\nafter\n")
-    assert benchmark_tables.with_figures(made, DOCUMENT) == made
+    assert made.endswith("<!-- end of the figures -->\nafter\n")
+    assert section.put(made, DOCUMENT) == made
 
 
 def test_a_page_without_its_markers_is_refused() -> None:
     with pytest.raises(ValueError, match="once each"):
-        benchmark_tables.with_figures("a page", DOCUMENT)
+        benchmark_tables.SECTIONS[0].put("a page", DOCUMENT)
 
 
-def test_the_readme_has_the_figures_of_the_kept_run() -> None:
+def test_the_readme_has_the_figures_of_the_kept_runs() -> None:
     page = benchmark_tables.PAGE.read_text(encoding="utf-8")
-    assert page == benchmark_tables.with_figures(page, benchmark_tables.read()), (
+    assert page == benchmark_tables.with_figures(page), (
         "write the tables anew: python scripts/benchmark_tables.py --write"
     )
+
+
+def peer(name: str, load: str, rows: int, cpu_us: float, **given: Any) -> dict[str, Any]:
+    rates = {"rows_per_s": rows, "cpu_us_per_row": cpu_us, "rounds": [[rows, cpu_us]]}
+    return {"name": name, "load": load, "each_row": True, "whole": False, **rates, **given}
+
+
+PEERS = {
+    "command": "make bench-peers ARGS='--rounds 1'",
+    "commit": "0123abcde",
+    "date": "2026-01-31",
+    "machine": "2 cores of a processor, 24 GiB",
+    "versions": "Python 3.11.7, Spark 4.3.0",
+    "peers": {"flink": "2.3.0"},
+    "results": [
+        peer("sparkstate-hashmap", "q5", 400_000, 8.0, whole=True),
+        peer("flink-sql-hashmap", "q5", 200_000, 7.0, whole=True),
+        peer("sparkstate-hashmap", "sum", 900_000, 2.0),
+        peer("flink-sql-hashmap", "sum", 1_800_000, 1.0),
+        peer("bytewax", "sum", 50_000, 30.0),
+        peer("sparkstate-hashmap-added", "sum", 1_000_000, 1.1, each_row=False),
+        {"name": "quix-streams", "load": "sum", "each_row": True, "reason": "it reads only from Kafka"},
+    ],
+}
+
+
+def test_a_loss_is_told_first_by_rate_or_by_processor_time() -> None:
+    text = peer_tables.figures(PEERS)
+    losses = text[text.index("Where sparkstate loses:") : text.index("\n\n| rows/s")].split("\n")[2:]
+    assert losses == [
+        "- running sum, each row is answered: Flink SQL, heap (2.00 times the rate, 0.50 of the processor time).",
+        "- q5, hot items: Flink SQL, heap (0.50 times the rate, 0.88 of the processor time).",
+    ]
+
+
+def test_other_engines_are_rows_and_loads_are_columns() -> None:
+    text = peer_tables.figures(PEERS)
+    assert "| sparkstate, HashMap | each row | 900,000, 2.00 |" in text
+    assert "| sparkstate, HashMap, on Arrow batches | each key | 1,000,000, 1.10 |" in text
+    assert "| sparkstate, HashMap | 400,000, 8.00 |" in text
+    assert text.endswith("Not measured: Quix Streams: it reads only from Kafka.")
+
+
+def test_each_engine_and_load_of_the_comparison_has_a_name() -> None:
+    assert set(contenders.CONTENDERS) <= set(peer_tables.ENGINES)
+    assert set(loads.LOADS) == set(peer_tables.LOADS)

@@ -1,0 +1,120 @@
+"""The tables of ``make bench-peers`` as the README shows them: where sparkstate loses, then rates and processor time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+OURS = "sparkstate"
+LOADS = {
+    "sum": "running sum",
+    "distinct": "no key twice",
+    "large": "ten times the managed memory",
+    "session": "sessions",
+    "q3": "q3, join of two streams",
+    "q5": "q5, hot items",
+    "q7": "q7, highest bid",
+    "q8": "q8, join by window",
+    "q11": "q11, sessions",
+    "q12": "q12, counts",
+}
+"""In the order of the tables. The first four are of one table, Nexmark's queries of another."""
+_ANSWERS = {"each row": "each row is answered", "each key": "each key of a batch is answered once", "whole": ""}
+ENGINES = {
+    "sparkstate-hashmap": "sparkstate, HashMap",
+    "sparkstate-rocksdb": "sparkstate, RocksDB",
+    "sparkstate-hashmap-batches": "sparkstate, HashMap, on Arrow batches",
+    "sparkstate-rocksdb-batches": "sparkstate, RocksDB, on Arrow batches",
+    "sparkstate-hashmap-added": "sparkstate, HashMap, on Arrow batches",
+    "sparkstate-rocksdb-added": "sparkstate, RocksDB, on Arrow batches",
+    "flink-sql-hashmap": "Flink SQL, heap",
+    "flink-sql-rocksdb": "Flink SQL, RocksDB",
+    "flink-sql-hashmap-mini-batch": "Flink SQL, heap, mini-batches",
+    "flink-sql-rocksdb-mini-batch": "Flink SQL, RocksDB, mini-batches",
+    "flink-datastream-hashmap": "Flink DataStream in Java, heap",
+    "flink-datastream-rocksdb": "Flink DataStream in Java, RocksDB",
+    "pyflink-process-hashmap": "PyFlink in processes, heap",
+    "pyflink-process-rocksdb": "PyFlink in processes, RocksDB",
+    "pyflink-thread-hashmap": "PyFlink in threads, heap",
+    "pyflink-thread-rocksdb": "PyFlink in threads, RocksDB",
+    "bytewax": "Bytewax",
+    "quix-streams": "Quix Streams",
+    "spark-windows": "Spark's own windows and joins",
+    "spark-transform-with-state": "Spark's `transformWithState`, rows",
+    "spark-transform-with-state-pandas": "Spark's `transformWithState`, pandas",
+}
+Row = Mapping[str, Any]
+
+
+def figures(document: Mapping[str, Any]) -> str:
+    """Where the run was made, where sparkstate loses, and the tables."""
+    results: Sequence[Row] = document["results"]
+    rounds = max((len(each["rounds"]) for each in results if "rounds" in each), default=0)
+    versions = ", ".join(f"{name} {version}" for name, version in document["peers"].items())
+    parts = [
+        f"One run of `{document['command']}` on {document['date']}, commit {document['commit']}, on "
+        f"{document['machine'].replace('(R)', '')}, with {document['versions']}, {versions}. "
+        f"{'Each rate is of one round' if rounds == 1 else f'Rates are medians of {rounds} alternating rounds'}."
+        + (f" {document['note']}" if document.get("note") else ""),
+        "Where sparkstate loses:\n\n" + "\n".join(_losses(results)),
+    ]
+    groups = [[each for each in results if each["load"].startswith("q") is of_nexmark] for of_nexmark in (False, True)]
+    parts += [_pivot(group) for group in groups if group]
+    reasons = dict.fromkeys(f"{ENGINES[each['name']]}: {each['reason']}" for each in results if "reason" in each)
+    if reasons:
+        parts.append("Not measured: " + "; ".join(reasons) + ".")
+    return "\n\n".join(parts)
+
+
+def _answers(row: Row) -> str:
+    return "whole" if row.get("whole") else "each row" if row["each_row"] else "each key"
+
+
+def _losses(results: Sequence[Row]) -> list[str]:
+    """A line for each load and kind of answers: the others that are faster, or take less processor time, than the best
+    of ours."""
+    lines = []
+    measured = [each for each in results if "rows_per_s" in each]
+    for load, answers in dict.fromkeys((each["load"], _answers(each)) for each in _ordered(measured)):
+        group = [each for each in measured if (each["load"], _answers(each)) == (load, answers)]
+        ours = [each for each in group if each["name"].startswith(OURS)]
+        if not ours:
+            continue
+        fastest = max(each["rows_per_s"] for each in ours)
+        cheapest = min(each["cpu_us_per_row"] for each in ours)
+        told = []
+        for other in sorted(group, key=lambda each: -each["rows_per_s"]):
+            rate, cost = other["rows_per_s"] / fastest, other["cpu_us_per_row"] / cheapest
+            if not other["name"].startswith(OURS) and (rate > 1 or cost < 1):
+                told.append(f"{ENGINES[other['name']]} ({rate:.2f} times the rate, {cost:.2f} of the processor time)")
+        if told:
+            words = f", {_ANSWERS[answers]}" if _ANSWERS[answers] else ""
+            lines.append(f"- {LOADS[load]}{words}: {'; '.join(told)}.")
+    return lines or ["- nowhere among what was measured."]
+
+
+def _ordered(results: Sequence[Row]) -> list[Row]:
+    order = [*LOADS]
+    return sorted(results, key=lambda each: order.index(each["load"]))
+
+
+def _pivot(results: Sequence[Row]) -> str:
+    """A row for each engine and kind of answers, a column for each load."""
+    loads = [load for load in LOADS if any(each["load"] == load for each in results)]
+    cells = {
+        (_answers(each), each["name"], each["load"]): f"{each['rows_per_s']:,}, {each['cpu_us_per_row']:.2f}"
+        for each in results
+        if "rows_per_s" in each
+    }
+    is_mixed = any(answers != "whole" for answers, *_ in cells)
+    head = ["rows/s, CPU µs per row", *(["answers"] if is_mixed else []), *(LOADS[load] for load in loads)]
+    lines = [head, ["---"] * len(head)]
+    for answers, name in dict.fromkeys((answers, name) for answers, name, _ in sorted(cells, key=_place)):
+        rates = [cells.get((answers, name, load), "") for load in loads]
+        lines.append([ENGINES[name], *([answers] if is_mixed else []), *rates])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _place(cell: tuple[str, str, str]) -> tuple[int, int]:
+    answers, name, _ = cell
+    return ["each row", "whole", "each key"].index(answers), [*ENGINES].index(name)
