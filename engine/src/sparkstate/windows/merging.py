@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Final, TypeAlias
 
 from sparkstate import errors
@@ -31,50 +31,118 @@ whose contents have to be moved there."""
 
 _WINDOW: Final = struct.Struct(">qqq")
 """A stored window: start, end, place."""
+_SPAN: Final = struct.Struct(">qq")
 
 
 class MergingWindows:
-    """The windows of the current key. One object serves all keys: ``load`` comes first."""
+    """The windows of the current key. One object serves all keys: ``load`` comes first.
+
+    They stay the bytes that they are stored as: an epoch of many rows opens many sessions of a key before the watermark
+    ends the first, and to read and write all of them for each row costs most of what the row costs. Only a row whose
+    window begins before the last one has them all taken apart.
+    """
 
     def __init__(self, assigner: MergingWindowAssigner, state: api.ValueState[bytes]) -> None:
         self._assigner = assigner
         self._touching = assigner.merges_what_touches
         self._state = state
-        self._places: dict[TimeWindow, int] = {}
+        self._stored = b""
         self._changed = False
 
     def load(self) -> None:
         """Read the windows of the current key."""
-        self._places = {
-            TimeWindow(start, end): place
-            for start, end, place in _WINDOW.iter_unpack(self._state.value() or b"")
-        }
+        self._stored = self._state.value() or b""
         self._changed = False
 
     def save(self) -> None:
         """Write them, if they are others."""
-        if not self._changed:
-            return
-        self._changed = False
-        places = self._places
-        stored = b"".join([_WINDOW.pack(*window, places[window]) for window in sorted(places)])
-        self._state.update(stored or None)
+        if self._changed:
+            self._changed = False
+            self._state.update(self._stored or None)
 
     def namespace(self, window: TimeWindow) -> Any:
         """The namespace of the contents of a window. Raises ``KeyError`` if it is no more."""
-        return self._places[window] or None
+        at = self._find(window)
+        if at < 0:
+            raise KeyError(window)
+        return _WINDOW.unpack_from(self._stored, at)[2] or None
 
     def __contains__(self, window: TimeWindow) -> bool:
-        return window in self._places
+        return self._find(window) >= 0
+
+    def retire(self, window: TimeWindow) -> None:
+        """The window has ended."""
+        if (at := self._find(window)) >= 0:
+            self._become(self._stored[:at] + self._stored[at + _WINDOW.size :])
+
+    def _find(self, window: TimeWindow) -> int:
+        """Where the window is in what is stored; below 0: nowhere."""
+        wanted = _SPAN.pack(*window)
+        at = self._stored.find(wanted)
+        while at >= 0 and at % _WINDOW.size:  # across two windows
+            at = self._stored.find(wanted, at + 1)
+        return at
+
+    def _become(self, stored: bytes) -> None:
+        self._stored = stored
+        self._changed = True
 
     def add(self, window: TimeWindow, merged: Merged) -> tuple[TimeWindow, bool]:
         """The window that a row's own window becomes a part of, and whether it was not there before."""
-        if window in self._places:
+        if self._touching and (found := self._add_last(window, merged)) is not None:
+            return found
+        if window in self:
             return window, False
+        places = _Places(self._stored)
         if self._touching:
-            return self._add_touching(window, merged)
+            actual, is_new = places.add_touching(window, merged)
+        else:
+            actual, is_new = places.add_by(self._assigner, window, merged)
+        if is_new:
+            self._become(places.stored())
+        return actual, is_new
+
+    def _add_last(self, window: TimeWindow, merged: Merged) -> tuple[TimeWindow, bool] | None:
+        """The same for a window that does not begin before the last one, which alone it may touch then; None: it
+        does."""
+        stored = self._stored
+        if not stored:
+            self._become(_WINDOW.pack(*window, 0))
+            return window, True
+        start, end, place = _WINDOW.unpack_from(stored, len(stored) - _WINDOW.size)
+        if window.start > end:
+            self._become(stored + _WINDOW.pack(*window, _free_place(_places_of(stored))))
+            return window, True
+        if window.start < start:
+            return None
+        last = TimeWindow(start, end)
+        if window.end <= end:
+            return last, False
+        result = TimeWindow(start, window.end)
+        self._become(stored[: -_WINDOW.size] + _WINDOW.pack(*result, place))
+        merged(result, [last], place or None, [])
+        return result, True
+
+
+class _Places:
+    """The windows of a key taken apart, while some of them merge."""
+
+    def __init__(self, stored: bytes) -> None:
+        self._places = {
+            TimeWindow(start, end): place for start, end, place in _WINDOW.iter_unpack(stored)
+        }
+
+    def stored(self) -> bytes:
+        """In order."""
+        places = self._places
+        return b"".join([_WINDOW.pack(*window, places[window]) for window in sorted(places)])
+
+    def add_by(
+        self, assigner: MergingWindowAssigner, window: TimeWindow, merged: Merged
+    ) -> tuple[TimeWindow, bool]:
+        """What the assigner says becomes of a window that is not there."""
         answer = _Answer()
-        self._assigner.merge_windows([*self._places, window], answer)
+        assigner.merge_windows([*self._places, window], answer)
         actual: TimeWindow | None = None
         for these, result in answer.merges:
             if window in these:
@@ -82,21 +150,19 @@ class MergingWindows:
             self._merge(these, result, merged)
         if actual is None:
             actual = window
-            self._places[window] = self._free_place()
+            self._places[window] = _free_place(self._places.values())
         elif actual not in self._places:
             raise errors.StateError(
-                f"{self._assigner!r} merged {window!r} into {actual!r}, and that window into another one; "
+                f"{assigner!r} merged {window!r} into {actual!r}, and that window into another one; "
                 "merge_windows must name each window once"
             )
-        self._changed = True
         return actual, True
 
-    def _add_touching(self, window: TimeWindow, merged: Merged) -> tuple[TimeWindow, bool]:
+    def add_touching(self, window: TimeWindow, merged: Merged) -> tuple[TimeWindow, bool]:
         """The same where the assigner merges what meets or touches, as sessions do. No two windows of the key do."""
         touched = [other for other in self._places if window.intersects(other)]
         if not touched:
-            self._places[window] = self._free_place()
-            self._changed = True
+            self._places[window] = _free_place(self._places.values())
             return window, True
         result = window
         for other in touched:
@@ -106,26 +172,29 @@ class MergingWindows:
         self._merge(touched, result, merged)
         return result, True
 
-    def retire(self, window: TimeWindow) -> None:
-        """The window has ended."""
-        if self._places.pop(window, None) is not None:
-            self._changed = True
-
     def _merge(self, these: Iterable[TimeWindow], result: TimeWindow, merged: Merged) -> None:
         gone = sorted(window for window in these if window in self._places)
         places = [self._places.pop(window) for window in gone]
         if not places:
-            places = [self._free_place()]
+            places = [_free_place(self._places.values())]
         self._places[result] = places[0]
-        self._changed = True
         if gone and gone != [result]:
             merged(
                 result, [w for w in gone if w != result], places[0] or None, [p or None for p in places[1:]]
             )
 
-    def _free_place(self) -> int:
-        taken = set(self._places.values())
-        return next(place for place in itertools.count() if place not in taken)
+
+def _places_of(stored: bytes) -> tuple[int, ...]:
+    """The places of all windows."""
+    return struct.unpack(f">{len(stored) // 8}q", stored)[2::3]
+
+
+def _free_place(places: Collection[int]) -> int:
+    """The least that no window has."""
+    if not places or max(places) == len(places) - 1:
+        return len(places)
+    taken = set(places)
+    return next(place for place in itertools.count() if place not in taken)
 
 
 def opened(assigner: MergingWindowAssigner, runtime: RuntimeContext) -> MergingWindows:
