@@ -1,4 +1,4 @@
-"""The tables of ``make bench-peers`` as the README shows them: where sparkstate loses, then rates and processor time."""
+"""The tables of ``make bench-peers`` for the README: where sparkstate loses, then rates and processor time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ LOADS = {
     "q12": "q12, counts",
 }
 """In the order of the tables. The first four are of one table, Nexmark's queries of another."""
-_ANSWERS = {"each row": "each row is answered", "each key": "each key of a batch is answered once", "whole": ""}
+_ANSWERS = {
+    "each row": "each row is answered",
+    "each key": "each key of a batch is answered once",
+    "whole": "",
+}
 ENGINES = {
     "sparkstate-hashmap": "sparkstate, HashMap",
     "sparkstate-rocksdb": "sparkstate, RocksDB",
@@ -58,9 +62,14 @@ def figures(document: Mapping[str, Any]) -> str:
         + (f" {document['note']}" if document.get("note") else ""),
         "Where sparkstate loses:\n\n" + "\n".join(_losses(results)),
     ]
-    groups = [[each for each in results if each["load"].startswith("q") is of_nexmark] for of_nexmark in (False, True)]
+    groups = [
+        [each for each in results if each["load"].startswith("q") is of_nexmark]
+        for of_nexmark in (False, True)
+    ]
     parts += [_pivot(group) for group in groups if group]
-    reasons = dict.fromkeys(f"{ENGINES[each['name']]}: {each['reason']}" for each in results if "reason" in each)
+    reasons = dict.fromkeys(
+        f"{ENGINES[each['name']]}: {each['reason']}" for each in results if "reason" in each
+    )
     if reasons:
         parts.append("Not measured: " + "; ".join(reasons) + ".")
     return "\n\n".join(parts)
@@ -86,7 +95,9 @@ def _losses(results: Sequence[Row]) -> list[str]:
         for other in sorted(group, key=lambda each: -each["rows_per_s"]):
             rate, cost = other["rows_per_s"] / fastest, other["cpu_us_per_row"] / cheapest
             if not other["name"].startswith(OURS) and (rate > 1 or cost < 1):
-                told.append(f"{ENGINES[other['name']]} ({rate:.2f} times the rate, {cost:.2f} of the processor time)")
+                told.append(
+                    f"{ENGINES[other['name']]} ({rate:.2f} times the rate, {cost:.2f} of the processor time)"
+                )
         if told:
             words = f", {_ANSWERS[answers]}" if _ANSWERS[answers] else ""
             lines.append(f"- {LOADS[load]}{words}: {'; '.join(told)}.")

@@ -76,7 +76,7 @@ class MergingWindows:
             self._become(self._stored[:at] + self._stored[at + _WINDOW.size :])
 
     def _find(self, window: TimeWindow) -> int:
-        """Where the window is in what is stored; below 0: nowhere."""
+        """The place of the window among the stored bytes; below 0: nowhere."""
         wanted = _SPAN.pack(*window)
         at = self._stored.find(wanted)
         while at >= 0 and at % _WINDOW.size:  # across two windows
@@ -103,8 +103,8 @@ class MergingWindows:
         return actual, is_new
 
     def _add_last(self, window: TimeWindow, merged: Merged) -> tuple[TimeWindow, bool] | None:
-        """The same for a window that does not begin before the last one, which alone it may touch then; None: it
-        does."""
+        """The same for a window that begins no earlier than the last one, and so can touch no other; None: it begins
+        before that."""
         stored = self._stored
         if not stored:
             self._become(_WINDOW.pack(*window, 0))
@@ -128,9 +128,7 @@ class _Places:
     """The windows of a key taken apart, while some of them merge."""
 
     def __init__(self, stored: bytes) -> None:
-        self._places = {
-            TimeWindow(start, end): place for start, end, place in _WINDOW.iter_unpack(stored)
-        }
+        self._places = {TimeWindow(start, end): place for start, end, place in _WINDOW.iter_unpack(stored)}
 
     def stored(self) -> bytes:
         """In order."""
@@ -140,7 +138,7 @@ class _Places:
     def add_by(
         self, assigner: MergingWindowAssigner, window: TimeWindow, merged: Merged
     ) -> tuple[TimeWindow, bool]:
-        """What the assigner says becomes of a window that is not there."""
+        """Ask the assigner which windows become one with a new one."""
         answer = _Answer()
         assigner.merge_windows([*self._places, window], answer)
         actual: TimeWindow | None = None
