@@ -103,8 +103,8 @@ class MergingWindows:
         return actual, is_new
 
     def _add_last(self, window: TimeWindow, merged: Merged) -> tuple[TimeWindow, bool] | None:
-        """The same for a window that begins no earlier than the last one, and so can touch no other; None: it begins
-        before that."""
+        """The same for a window that begins no earlier than the last one, and so can touch no other;
+        None if it begins before that one."""
         stored = self._stored
         if not stored:
             self._become(_WINDOW.pack(*window, 0))

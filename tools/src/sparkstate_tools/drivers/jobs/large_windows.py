@@ -23,7 +23,7 @@ from sparkstate_tools.drivers import large_rows
 SCHEMA = "k string, start bigint, rows bigint, digest bigint"
 
 
-class Digests(ProcessWindowFunction):
+class Checksums(ProcessWindowFunction):
     """One digest of all rows of a window, in whatever order they lie."""
 
     def process(self, key: Any, context: Any, elements: Any) -> Iterator[Any]:
@@ -33,7 +33,7 @@ class Digests(ProcessWindowFunction):
         yield key, context.window().start, len(elements), digest
 
 
-class Greatest(AggregateFunction):
+class Extremes(AggregateFunction):
     """The number of rows, and the greatest noise of all."""
 
     def create_accumulator(self) -> tuple[int, bytes]:
@@ -65,10 +65,10 @@ def job(spark: Any, params: dict[str, str]) -> None:
     keyed = sparkstate.keyed(rows, "k", event_time="at", delay=large_rows.STAYS_OPEN_MS)
     made = {
         "rows": keyed.window(TumblingEventTimeWindows.of(large_rows.ROWS_WINDOW_MS)).process(
-            Digests(), uid="rows", output_schema=SCHEMA
+            Checksums(), uid="rows", output_schema=SCHEMA
         ),
         "sessions": keyed.window(EventTimeSessionWindows.with_gap(large_rows.GAP_MS)).aggregate(
-            Greatest(),
+            Extremes(),
             NamedFunction(),
             uid="sessions",
             output_schema=SCHEMA,
