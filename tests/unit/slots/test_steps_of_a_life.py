@@ -345,7 +345,7 @@ def test_the_last_notification_comes_before_the_close(life: Callable[..., Life])
     one.slot.snapshot(1, 0)
     one.slot.done(1)
     one.slot.close()
-    assert Recorder.calls[-2:] == [("notify_checkpoint_complete", 1), "close"]
+    assert Recorder.calls[-len(DISPOSE) - 2 :] == [("notify_checkpoint_complete", 1), "close", *DISPOSE]
 
 
 def test_a_second_function_is_closed_although_the_first_one_raises(tmp_path: Path) -> None:
