@@ -270,7 +270,10 @@ def test_of_two_errors_at_the_end_the_first_is_raised_and_the_second_logged(
     broken = life(FACTORY)
     broken.run()
     checkpointed.function_of(broken.slot).fails_in = "close"
-    with caplog.at_level(logging.ERROR, "sparkstate"), pytest.raises(errors.UserCodeError, match="in close$"):
+    with (
+        caplog.at_level(logging.ERROR, "sparkstate"),
+        pytest.raises(errors.UserCodeError, match=r"in close$"),
+    ):
         broken.slot.close()
     assert [record.getMessage() for record in caplog.records] == [
         f"closing raised ValueError: raised in {FACTORY}, after an earlier error"
