@@ -12,7 +12,9 @@ from support.repository import tree
 
 from sparkstate_operator import rbac
 from sparkstate_operator.config import DriverRole
+from sparkstate_operator.core import memory, settings
 from sparkstate_operator.metrics import Metrics
+from sparkstate_spec.units import MIB
 from sparkstate_tools.kubernetes.cluster import CommandFailed
 
 DIGEST = "sha256:" + "a" * 64
@@ -35,7 +37,11 @@ EVERYTHING = {
     "podAnnotations": {"note": "why"},
     "serviceAccount": {"name": "own", "annotations": {"role": "z"}},
     "extraArgs": ["--progress-seconds=30"],
-    "defaults": {"checkpointing": {"storage": "s3://bucket/state"}, "s3": {"pathStyle": True}},
+    "defaults": {
+        "checkpointing": {"storage": "s3://bucket/state"},
+        "operatorStateMemoryPerSlot": "48Mi",
+        "s3": {"pathStyle": True},
+    },
 }
 NOTHING = {
     "serviceAccount": {"create": False, "name": "theirs"},
@@ -220,6 +226,15 @@ def test_the_defaults_reach_the_operator_and_new_ones_are_a_new_pod(chart: Chart
     assert not none
     assert some == EVERYTHING["defaults"]
     assert first != second
+
+
+def test_a_default_of_the_chart_is_in_the_memory_of_a_jobs_pods(chart: Chart) -> None:
+    defaults = yaml.safe_load(chart.one("ConfigMap", EVERYTHING)["data"]["defaults.yaml"])
+    settings.check_defaults(defaults)
+    job = {"image": "shop:1", "pythonFile": "/job.py", "slots": 3}
+    pod = memory.sums(settings.resolve(job, defaults)).of("driver")
+    name = "slots: operator state (operatorStateMemoryPerSlot)"
+    assert [(item.count, item.each) for item in pod.items if item.name == name] == [(3, 48 * MIB)]
 
 
 def test_definitions_and_the_rights_of_drivers_outlive_the_release(chart: Chart) -> None:

@@ -22,6 +22,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "backend": {"stateBackend": {"type": "rocksdb", "timerService": "heap", "transferThreads": 2}},
     "restart": {"restart": {"strategy": "fixed-delay", "fixedDelay": {"attempts": 7}}},
     "memory": {"managedMemoryPerSlot": "512Mi", "driver": {"memory": "2Gi"}, "executor": {"memory": "1.5Gi"}},
+    "operator state": {"operatorStateMemoryPerSlot": "48Mi"},
     "fixed memory": {"fixedMemoryPerSlot": "100M"},
     "unmanaged": {"managedMemory": False},
     "clock": {"savepoints": {"interval": "6h", "maxCount": 3}, "trigger": {"processingTime": "500ms"}},

@@ -99,14 +99,14 @@ def test_variables_are_exact_through_a_kill_and_from_two_slots_to_three_to_one(t
 @pytest.mark.parametrize(
     "steps",
     [
-        "initialize_state, open, process_element, snapshot_state, notify_checkpoint_aborted, "
+        "initialize_state, open, process_element, on_timer, snapshot_state, notify_checkpoint_aborted, "
         "notify_checkpoint_complete, finish"
     ],
     ids=["each"],
 )
-@pytest.mark.fault_on("hashmap")
+@pytest.mark.parametrize("backend", ["hashmap", pytest.param("rocksdb", marks=pytest.mark.extra)])
 def test_a_function_that_raises_once_in_each_step_of_its_life_counts_every_row_once(
-    tmp_path: Path, steps: str
+    tmp_path: Path, steps: str, backend: str
 ) -> None:
     rows = totals.make_input(tmp_path / "in", files=6)
     trips = tmp_path / "trips"
@@ -115,6 +115,7 @@ def test_a_function_that_raises_once_in_each_step_of_its_life_counts_every_row_o
         tmp_path,
         "counted.py",
         slots=1,
+        stateBackend={"type": backend},
         params={"trips": str(trips)},
         checkpointing={"interval": "100ms", "storage": str(tmp_path / "checkpoints")},
         restart={"strategy": "fixed-delay", "fixedDelay": {"attempts": 20, "delay": "100ms"}},

@@ -40,6 +40,16 @@ class ExampleFactory(RocksDBOptionsFactory):
         )
 
 
+class UncloseableFactory(ExampleFactory):
+    """Registers a handle that has no ``close``, before the right one."""
+
+    def create_db_options(
+        self, current_options: DBOptions, handles_to_close: MutableSequence[Any]
+    ) -> DBOptions:
+        handles_to_close.append(object())
+        return super().create_db_options(current_options, handles_to_close)
+
+
 class MyOptionsFactory(ConfigurableRocksDBOptionsFactory):
     """The options factory of Flink's "State Backends" page."""
 

@@ -134,6 +134,12 @@ ROWS: tuple[tuple[str, str, Spec, Spec], ...] = (
         {"fixedMemoryPerSlot": "1023Ki"},
     ),
     (
+        "spec.operatorStateMemoryPerSlot",
+        "must be at least 1Mi",
+        {"operatorStateMemoryPerSlot": "1Mi"},
+        {"operatorStateMemoryPerSlot": "0"},
+    ),
+    (
         "spec.checkpointing.storage",
         "with deployment cluster, write a URL",
         {"deployment": "cluster", "checkpointing": {"storage": "s3://b/x"}},

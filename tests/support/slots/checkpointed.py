@@ -79,10 +79,15 @@ def restore(
     return slot.client.call(request, protocol.Restored)
 
 
-def function_of(slot: slots.Slot) -> Any:
-    """The function object at work in the slot, which runs in the test's process."""
+def state_of(slot: slots.Slot) -> Any:
+    """The ``SlotState`` of the slot, which runs in the test's process."""
     runtime: Any = slot.server.slot
-    return runtime.runtime._state.operators["sum"].spec.function
+    return runtime.runtime._state
+
+
+def function_of(slot: slots.Slot) -> Any:
+    """The function object at work in the slot."""
+    return state_of(slot).operators["sum"].spec.function
 
 
 class FailsToClose(slots.Sum):

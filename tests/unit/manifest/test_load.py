@@ -110,6 +110,14 @@ def test_several_findings_are_reported_together() -> None:
     ]
 
 
+def test_too_little_memory_is_refused_with_field_value_and_the_least() -> None:
+    for told in ("'0'", "1023Ki"):
+        message = refused(f"{HEAD}spec:\n  module: a\n  operatorStateMemoryPerSlot: {told}\n")
+        shown = told.strip("'")
+        assert message.endswith(f"spec.operatorStateMemoryPerSlot: must be at least 1Mi (it is {shown})")
+    load(f"{HEAD}spec:\n  module: a\n  operatorStateMemoryPerSlot: 1Mi\n")
+
+
 def test_values_that_yaml_11_would_bend_stay_what_they_look_like() -> None:
     manifest = load(f"{HEAD}spec:\n  module: a\n  params:\n    day: 2026-11-01\n    clock: 12:30:00\n")
     assert manifest.spec["params"] == {"day": "2026-11-01", "clock": "12:30:00"}

@@ -306,6 +306,7 @@ def test_the_key_space_of_the_state_binds_a_later_spec() -> None:
         ({"fenceTimeout": "1s"}, "defaults.fenceTimeout: must be at least 3s"),
         ({"driver": {"memory": "256Mi"}}, "defaults.driver.memory: Spark needs at least 512Mi"),
         ({"fixedMemoryPerSlot": "1Ki"}, "defaults.fixedMemoryPerSlot: must be at least 1Mi"),
+        ({"operatorStateMemoryPerSlot": "0"}, "defaults.operatorStateMemoryPerSlot: must be at least 1Mi"),
         ({"sinkTimeout": "0s"}, "defaults.sinkTimeout: must be more than 0"),
         ({"savepoints": {"schedule": "0 0 30 2 *"}}, "defaults.savepoints.schedule: names a time that never"),
     ],

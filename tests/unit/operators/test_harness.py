@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import doctest
+from pathlib import Path
 
 import pytest
 
+from sparkstate import errors
 from sparkstate.functions import KeyedProcessFunction, OutputTag
 from sparkstate.serde.types import Types
 from sparkstate.state.descriptors import ValueStateDescriptor
@@ -90,6 +92,23 @@ def test_a_snapshot_is_restored_into_either_backend_and_opens_the_function_again
         assert restored.output() == [("a", 2)]
         made.restore(snapshot)
         assert made.state("count", "a") == 1
+
+
+class FailsToClose(Count):
+    def close(self):
+        raise ValueError("the connection is gone")
+
+
+def test_stores_are_closed_and_files_deleted_although_the_function_raises_on_being_closed():
+    pytest.importorskip("rocksdict")
+    made = make(FailsToClose(), backend="rocksdb", parallelism=2)
+    made.process_element({"word": "a", "n": 1}, timestamp=1)
+    stores, folder = list(made._stores.values()), Path(made._folder.name)
+    assert any(store.database() is not None for store in stores)
+    with pytest.raises(errors.UserCodeError, match=r"close\(\) raised ValueError: the connection is gone"):
+        made.close()
+    assert all(store.database() is None for store in stores)
+    assert not folder.exists()
 
 
 def test_a_snapshot_of_another_number_of_shards_is_refused():

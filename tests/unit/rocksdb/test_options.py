@@ -333,6 +333,16 @@ def test_handles_of_the_factory_are_closed_last(make_slot):
     assert options_factories.Closeable.closed == before + 1
 
 
+def test_a_handle_that_cannot_be_closed_keeps_nothing_else_open(make_slot):
+    before = options_factories.Closeable.closed
+    slot = make_slot(options_factory=f"{FACTORIES}:UncloseableFactory")
+    commit(slot.store(), cells.values({1: 1}))
+    with pytest.raises(AttributeError, match="close"):
+        slot.factory.close()
+    assert options_factories.Closeable.closed == before + 1
+    assert slot.factory._memory.cache is None
+
+
 def test_a_factory_that_returns_nothing_is_named():
     with pytest.raises(errors.SpecInvalid, match=r"ForgetfulFactory\.create_db_options returned None"):
         resolve(options_factory=f"{FACTORIES}:ForgetfulFactory")

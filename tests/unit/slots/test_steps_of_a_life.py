@@ -1,14 +1,16 @@
-"""The steps of a function's life in a slot: their order, and an error in each of them."""
+"""The steps of a function's life in a slot, from setup to dispose: their order, and an error in each of them."""
 
 from __future__ import annotations
 
 import dataclasses
+import logging
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
 import cloudpickle
+import pyarrow as pa
 import pytest
 from support.slots import checkpointed, slots
 
@@ -17,6 +19,7 @@ from sparkstate.checkpointed import CheckpointedFunction, CheckpointListener
 from sparkstate.functions import MAX_WATERMARK
 from sparkstate.serde.types import Types
 from sparkstate.slots import client, protocol, starting
+from sparkstate.slots.held_output import HeldOutput
 from sparkstate.state.descriptors import ListStateDescriptor
 from sparkstate_tools.drivers import driving
 
@@ -31,6 +34,13 @@ STEPS = (
     "finish",
     "close",
 )
+"""Those of the function."""
+SHARDS = slots.KEY_SPACE.shards
+SETUP = [("setup", shard) for shard in range(SHARDS)]
+"""The making of a store, before the function's first step."""
+SINKS, STORE, FACTORY = ("dispose", "sinks"), ("dispose", "store"), ("dispose", "factory")
+DISPOSE = [SINKS, *[STORE] * SHARDS, FACTORY]
+"""The end of what the slot holds, after the function's last step."""
 
 
 class Recorder(slots.Sum, CheckpointedFunction, CheckpointListener):
@@ -84,11 +94,47 @@ class Recorder(slots.Sum, CheckpointedFunction, CheckpointListener):
 
 
 class Life:
-    """A slot from its start to its end, step by step as a driver takes it."""
+    """A slot from its start to its end, step by step as a driver takes it.
 
-    def __init__(self, folder: Path, fails_in: str = "") -> None:
-        self.slot = checkpointed.slot_with(folder, Recorder(fails_in))
+    The slot's own steps, *setup* and *dispose*, are the calls of its real parts: noted, and with an error behind them
+    where ``fails_in`` says so.
+    """
+
+    def __init__(self, folder: Path, fails_in: Any = "", backend: str = "hashmap") -> None:
+        self.slot = checkpointed.slot_with(folder, Recorder(fails_in), backend=backend)
+        self.fails_in = fails_in
         self.stored: list[protocol.SnapshotState] = []
+        self.state = checkpointed.state_of(self.slot)
+        self.create = self.state.factory.create
+        self.state.factory.create = self.setup
+        self.note_end(self.state.output, SINKS)
+        self.note_end(self.state.factory, FACTORY)
+
+    def setup(self, shard: int, *more: Any) -> Any:
+        Recorder.calls.append(("setup", shard))
+        if self.fails_in == ("setup", shard):
+            raise ValueError(f"raised in {self.fails_in}")
+        store = self.create(shard, *more)
+        self.note_end(store, STORE)
+        return store
+
+    def note_end(self, part: Any, step: tuple[str, str]) -> None:
+        close = part.close
+
+        def noted() -> None:
+            Recorder.calls.append(step)
+            close()
+            if step == self.fails_in:
+                raise ValueError(f"raised in {step}")
+
+        part.close = noted
+
+    def holds_state(self) -> bool:
+        """Whether any of its stores is open with something in it."""
+        stores = self.state.stores.values()
+        if self.slot.plan.backend.type == "rocksdb":
+            return any(store.database() is not None for store in stores)
+        return any(store.tables() for store in stores)
 
     def run(self) -> None:
         slot = self.slot
@@ -133,12 +179,12 @@ class Life:
 
 
 @pytest.fixture
-def life(tmp_path: Path) -> Iterator[Callable[[str], Life]]:
+def life(tmp_path: Path) -> Iterator[Callable[..., Life]]:
     Recorder.calls = []
     made = []
 
-    def begin(fails_in: str = "") -> Life:
-        made.append(Life(tmp_path, fails_in))
+    def begin(fails_in: Any = "", backend: str = "hashmap") -> Life:
+        made.append(Life(tmp_path, fails_in, backend))
         return made[-1]
 
     yield begin
@@ -147,12 +193,16 @@ def life(tmp_path: Path) -> Iterator[Callable[[str], Life]]:
         each.slot.server._close_listeners()
 
 
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
 def test_the_steps_come_in_the_documented_order_and_finish_puts_its_rows_out(
-    life: Callable[..., Life],
+    life: Callable[..., Life], backend: str
 ) -> None:
-    whole = life()
-    whole.run_and_close()
+    whole = life(backend=backend)
+    whole.run()
+    assert whole.holds_state()
+    whole.slot.close()
     assert Recorder.calls == [
+        *SETUP,
         ("initialize_state", []),
         "open",
         "process_element",
@@ -166,7 +216,9 @@ def test_the_steps_come_in_the_documented_order_and_finish_puts_its_rows_out(
         ("snapshot_state", 3, 30),
         ("notify_checkpoint_complete", 3),
         "close",
+        *DISPOSE,
     ]
+    assert not whole.holds_state()
     assert whole.output[-2:] == [{"k": "timer", "total": 1_000}, {"k": "rows", "total": 2}]
 
 
@@ -183,8 +235,64 @@ def test_an_error_in_a_step_names_operator_and_step_and_the_function_is_closed(
     assert refused.match(named)
     if step != "close":
         broken.slot.close()
-    assert Recorder.calls[-1] == "close"
+    assert Recorder.calls[-len(DISPOSE) - 1 :] == ["close", *DISPOSE]
     assert Recorder.calls.count("close") == 1
+    assert not broken.holds_state()
+
+
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+def test_an_error_in_setup_lets_no_function_begin_and_closes_what_was_made(
+    life: Callable[..., Life], backend: str
+) -> None:
+    broken = life(SETUP[-1], backend)
+    with pytest.raises(errors.SparkstateError, match=r"ValueError: raised in \('setup', 3\)$"):
+        broken.run()
+    broken.slot.close()
+    assert Recorder.calls == [*SETUP, SINKS, *[STORE] * (SHARDS - 1), FACTORY]
+
+
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+@pytest.mark.parametrize("step", [SINKS, STORE, FACTORY], ids=lambda step: step[1])
+def test_an_error_in_dispose_is_raised_and_the_rest_is_closed(
+    life: Callable[..., Life], step: tuple[str, str], backend: str
+) -> None:
+    broken = life(step, backend)
+    broken.run()
+    with pytest.raises(ValueError, match=rf"raised in \('dispose', '{step[1]}'\)$"):
+        broken.slot.close()
+    assert Recorder.calls[-len(DISPOSE) - 1 :] == ["close", *DISPOSE]
+    assert not broken.holds_state()
+
+
+def test_of_two_errors_at_the_end_the_first_is_raised_and_the_second_logged(
+    life: Callable[..., Life], caplog: pytest.LogCaptureFixture
+) -> None:
+    broken = life(FACTORY)
+    broken.run()
+    checkpointed.function_of(broken.slot).fails_in = "close"
+    with (
+        caplog.at_level(logging.ERROR, "sparkstate"),
+        pytest.raises(errors.UserCodeError, match=r"in close$"),
+    ):
+        broken.slot.close()
+    assert [record.getMessage() for record in caplog.records] == [
+        f"closing raised ValueError: raised in {FACTORY}, after an earlier error"
+    ]
+    assert Recorder.calls[-len(DISPOSE) :] == DISPOSE
+
+
+def test_a_sink_is_closed_although_the_one_before_it_raises(tmp_path: Path) -> None:
+    plan = slots.plan(tmp_path)
+    second = dataclasses.replace(plan.sinks[0], uid="second")
+    output = HeldOutput(dataclasses.replace(plan, sinks=(*plan.sinks, second)), tmp_path / "held")
+    for writer in output.writers.values():
+        writer.hold([pa.RecordBatch.from_pylist([{"k": "a", "total": 1}], slots.OUT)])
+    first: Any = output.writers["sum"]
+    first.close = lambda: 1 / 0
+    assert output.weigh() > 0
+    with pytest.raises(ZeroDivisionError):
+        output.close()
+    assert output.writers["second"].held_bytes == 0
 
 
 @pytest.mark.parametrize("step", ["process_element", "snapshot_state", "on_timer", "finish"])
@@ -240,7 +348,7 @@ def test_the_last_notification_comes_before_the_close(life: Callable[..., Life])
     one.slot.snapshot(1, 0)
     one.slot.done(1)
     one.slot.close()
-    assert Recorder.calls[-2:] == [("notify_checkpoint_complete", 1), "close"]
+    assert Recorder.calls[-len(DISPOSE) - 2 :] == [("notify_checkpoint_complete", 1), "close", *DISPOSE]
 
 
 def test_a_second_function_is_closed_although_the_first_one_raises(tmp_path: Path) -> None:
@@ -268,3 +376,4 @@ def test_an_error_in_close_is_in_the_log_of_the_slots_process(tmp_path: Path) ->
     driving.wait_for(lambda: not driving.is_alive(address.pid), 60, "the end of the slot")
     log = (tmp_path / "slots" / "slot-0-1.log").read_text()
     assert "operator 'sum': close() raised ValueError: the connection is gone" in log
+    assert not Path(address.unix_path).parent.exists(), "the slot has left its folder"

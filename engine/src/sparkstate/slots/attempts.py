@@ -13,7 +13,7 @@ import functools
 import threading
 from collections.abc import Callable
 
-from sparkstate import errors
+from sparkstate import disposal, errors
 from sparkstate.operators.base import EpochOverlay
 from sparkstate.slots.incoming import Incoming
 
@@ -80,7 +80,7 @@ class Attempts:
             overlay = its_epoch.by_attempt.pop(attempt)
             its_epoch.incoming.pop(attempt, None)
             closing = its_epoch.give_up()
-        _close(closing)
+        disposal.close_all(closing)
         return overlay
 
     def give_up_before(self, epoch: int, uid: str, attempt: int) -> None:
@@ -90,7 +90,7 @@ class Attempts:
             its_epoch = self._known.get((epoch, uid), _Epoch())
             for lower in [number for number in its_epoch.incoming if number < attempt]:
                 closing += its_epoch.give_up_one(lower)
-        _close(closing)
+        disposal.close_all(closing)
 
     def set_winner(self, epoch: int, uid: str, overlay: EpochOverlay) -> None:
         """This overlay is the epoch's; the others are given up."""
@@ -98,7 +98,7 @@ class Attempts:
             its_epoch = self._known.setdefault((epoch, uid), _Epoch())
             its_epoch.winner = overlay
             closing = its_epoch.give_up()
-        _close(closing)
+        disposal.close_all(closing)
 
     def winner(self, epoch: int, uid: str) -> EpochOverlay | None:
         """The finished overlay, until its release."""
@@ -117,7 +117,7 @@ class Attempts:
                     closing += self._known.pop(key).release()
                 elif key[0] == epoch and its_epoch.winner is not None:
                     closing.append(its_epoch.winner.forget_state)
-        _close(closing)
+        disposal.close_all(closing)
 
     def release(self, epoch: int) -> None:
         """Nobody reads the output of this epoch and earlier ones, all committed, any more."""
@@ -126,7 +126,7 @@ class Attempts:
             for (each, _), its_epoch in self._known.items():
                 if each <= epoch:
                     closing += its_epoch.release()
-        _close(closing)
+        disposal.close_all(closing)
 
     def drop(self) -> None:
         """All of them are worth nothing any more. A piece of work in one ends soon, and nothing is closed under it."""
@@ -138,9 +138,4 @@ class Attempts:
                     overlay.dropped = True
                 for incoming in its_epoch.incoming.values():
                     closing.append(functools.partial(incoming.give_up, errors.SlotLost("the slot ends")))
-        _close(closing)
-
-
-def _close(closing: _Closing) -> None:
-    for close in closing:
-        close()
+        disposal.close_all(closing)

@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sparkstate import clock, errors, phases
+from sparkstate import clock, disposal, errors, phases
 from sparkstate.operators.base import EpochOverlay, Operator, StateImage, Sweep
 from sparkstate.operators.epoch import commit_overlays
 from sparkstate.slots import outputs, protocol
@@ -152,8 +152,9 @@ class Epochs:
 
     def end(self) -> None:
         """Give up all work under way, and close the user's functions."""
-        self._attempts.drop()
-        self.notifications.end()
+        disposal.close_all([self._attempts.drop, self.notifications.end, self._close_operators])
+
+    def _close_operators(self) -> None:
         with self._run:
             self._state.close_operators()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from sparkstate import disposal
 from sparkstate.operators.base import EpochOverlay, Spec
 from sparkstate.sinks.file_sink import FileSinkWriter, RotatedOutput
 from sparkstate.slots import outputs
@@ -44,6 +45,5 @@ class HeldOutput:
         return {uid: parts for uid, parts in rotated.items() if parts}
 
     def close(self) -> None:
-        """Close the writers."""
-        for writer in self.writers.values():
-            writer.close()
+        """Close the writers, every one. Raises the first of their errors."""
+        disposal.close_all([writer.close for writer in self.writers.values()])

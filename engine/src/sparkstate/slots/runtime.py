@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from sparkstate import clock, errors, phases
+from sparkstate import clock, disposal, errors, phases
 from sparkstate.backends import allocation
 from sparkstate.local_state import inheritance
 from sparkstate.slots import protocol, reading
@@ -67,13 +67,12 @@ class SlotRuntime:
         self._epochs.end()
 
     def close(self) -> None:
-        """Close operators and stores, even when a function raises on being closed."""
-        try:
-            self.end()
-        finally:
-            with self._epochs.paused():
-                self._snapshots.worker.close()
-                self._state.close()
+        """Close operators, sinks and stores, every one. Raises the first of their errors."""
+        disposal.close_all([self.end, self._dispose])
+
+    def _dispose(self) -> None:
+        with self._epochs.paused():
+            disposal.close_all([self._snapshots.worker.close, self._state.close])
 
     # -- one epoch ----------------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sparkstate import clock, errors
+from sparkstate import clock, disposal, errors
 from sparkstate.backends import loader
 from sparkstate.backends.base import ShardStore, StoreFactory
 from sparkstate.checkpoint.transfer import Transfer
@@ -87,18 +87,9 @@ class SlotState:
 
     def close_operators(self) -> None:
         """Close the user's functions, every one. Raises the first of their errors."""
-        failures = []
-        for operator in self.operators.values():
-            try:
-                operator.close()
-            except errors.SparkstateError as error:
-                failures.append(error)
-        if failures:
-            raise failures[0]
+        disposal.close_all([operator.close for operator in self.operators.values()])
 
     def close(self) -> None:
-        """Close sinks and stores; the operators are closed before."""
-        self.output.close()
-        for store in self.stores.values():
-            store.close()
-        self.factory.close()
+        """Close sinks and stores, every one; the operators are closed before. Raises the first of their errors."""
+        stores = [store.close for store in self.stores.values()]
+        disposal.close_all([self.output.close, *stores, self.factory.close])

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from sparkstate import state_backend
+from sparkstate import disposal, state_backend
 from sparkstate.backends import base, canonical, loader
 from sparkstate.backends.custom.factory import BackendContext, BackendFactory
 from sparkstate.checkpoint import premises
@@ -293,8 +293,7 @@ class KeyedProcessHarness:
 
     def close(self) -> None:
         """Close function and stores, and delete their files."""
-        self._stop()
-        self._folder.cleanup()
+        disposal.close_all([self._stop, self._folder.cleanup])
 
     def __enter__(self) -> Self:
         return self
@@ -339,10 +338,8 @@ class KeyedProcessHarness:
         return loader.create_store_factory(chosen.effective_settings(settings), directory)
 
     def _stop(self) -> None:
-        self._subtasks.close()
-        for store in self._stores.values():
-            store.close()
-        self._factory.close()
+        stores = [store.close for store in self._stores.values()]
+        disposal.close_all([self._subtasks.close, *stores, self._factory.close])
 
     def _directory(self, name: str) -> Path:
         path = Path(self._folder.name) / f"{next(self._folders)}-{name}"

@@ -91,7 +91,7 @@ SIZE = (
     ),
     *(
         size(f"{field} is large enough", "spec", field, f">= {job.LEAST_MEMORY[field]}")
-        for field in ("managedMemoryPerSlot", "fixedMemoryPerSlot")
+        for field in ("managedMemoryPerSlot", "fixedMemoryPerSlot", "operatorStateMemoryPerSlot")
     ),
     named(
         "one kind of local storage",

@@ -18,6 +18,7 @@ LEAST_MEMORY = {
     "executor.memory": SPARKS_LEAST,
     "managedMemoryPerSlot": "1Mi",
     "fixedMemoryPerSlot": "1Mi",
+    "operatorStateMemoryPerSlot": "1Mi",
 }
 
 
@@ -151,6 +152,7 @@ SIZE = (
     ),
     _below("managedMemoryPerSlot"),
     _below("fixedMemoryPerSlot"),
+    _below("operatorStateMemoryPerSlot"),
     Rule(
         "one kind of local storage",
         "spec.localStorage",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import secrets
 import threading
@@ -10,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sparkstate import errors
+from sparkstate import disposal, errors
 from sparkstate.backends.rocksdb import effective, folders, keys, memory, metrics, native
 from sparkstate.backends.rocksdb.buffering import BufferMemory
 from sparkstate.backends.rocksdb.database import Database
@@ -246,13 +247,12 @@ class RocksDBStoreFactory:
             return [database for store in self._stores if (database := store.database()) is not None]
 
     def close(self) -> None:
-        """Close all stores, then what the user's options factory asked to be closed, then the shared memory."""
-        for spill in list(self._spills):
-            spill.close()
-        for store in list(self._stores):
-            store.close()
-        self._reads.close()
-        for handle in self._handles_to_close:
-            handle.close()
-        self._handles_to_close.clear()
-        self._memory.close()
+        """Close all stores, then what the user's options factory asked to be closed, then the shared memory: each one,
+        even if one before it fails. Raises the first error."""
+        of_user, self._handles_to_close = self._handles_to_close, []
+        held = [*self._spills, *self._stores, self._reads, *of_user, self._memory]
+        disposal.close_all([functools.partial(_close, each) for each in held])
+
+
+def _close(held: Any) -> None:
+    held.close()  # looked up only now: what the user handed over may have none
