@@ -213,8 +213,7 @@ class LongWorkKind(enum.StrEnum):
 
 
 class Progress(Document):
-    """Work under way that may take long. A rescale is a savepoint or checkpoint, and then a restore into another
-    number of slots."""
+    """Work under way that may take long. A rescale is a savepoint or checkpoint, and then a restore."""
 
     kind: LongWorkKind
     name: str = Field(default="", description="Of a savepoint its trigger id.")
@@ -226,11 +225,8 @@ class Progress(Document):
     left_ms: int | None = Field(
         default=None, description="Time left at the pace so far; null while that is not known."
     )
-    slots_before: int | None = Field(
-        default=None,
-        description="Of a restore that changes the number of slots: the number with which its snapshot was taken.",
-    )
-    slots_after: int | None = Field(default=None, description="Of such a restore: the number of slots now.")
+    slots_before: int | None = Field(default=None, description="Of a rescale's restore: slots before it.")
+    slots_after: int | None = Field(default=None, description="Of a rescale's restore: slots after it.")
 
 
 class OperatorStateNotice(Document):
