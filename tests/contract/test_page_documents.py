@@ -92,7 +92,7 @@ def view(clock: ManualClock) -> JobView:
             id=1, status=CheckpointStatus.COMPLETED, epoch=2, trigger_ms=0, duration_ms=40, uploaded_bytes=600
         )
     )
-    made.long_work.note(LongWorkKind.RESTORE, 5, 10)
+    made.long_work.note(LongWorkKind.RESTORE, 5, 10, rescale=(2, 3))
     clock.sleep(5)
     return made
 
@@ -136,16 +136,24 @@ def test_the_graph_is_as_written_and_agrees_with_the_status(caller: httpx.Client
     assert all({edge["source"], edge["target"]} <= known and edge["input"] == 0 for edge in told["edges"])
     assert status["progress"][0] | {"since_ms": 0} == {
         "kind": "restore", "name": "", "since_ms": 0, "done_bytes": 5, "total_bytes": 10, "left_ms": 5000,
+        "slots_before": 2, "slots_after": 3,
     }  # fmt: skip
 
 
-def test_the_series_are_as_written_and_all_of_one_length(caller: httpx.Client) -> None:
+def test_the_series_have_what_was_measured_and_gaps_where_nothing_was(caller: httpx.Client) -> None:
     told = described("/v1/series", caller.get("/v1/series"))
     lists = {name: values for name, values in told.items() if isinstance(values, list)}
-    assert {len(values) for values in lists.values()} == {told["last"]} == {4}
-    assert told["rows_per_s"] == [2.0, 2.0, 2.0, None]
-    assert told["memory_bytes"] == [100.0, 100.0, 100.0, None]
-    assert told["checkpoint_bytes"][-1] == 600.0
+    assert told["last"] == 4
+    assert lists == {
+        "rows_per_s": [2.0, 2.0, 2.0, None],
+        "epoch_ms": [100.0, 100.0, 100.0, None],
+        "lag_ms": [None, 5_700.0, 5_700.0, None],  # the first epoch brings the first watermark
+        "state_bytes": [900.0, 900.0, 900.0, None],
+        "memory_bytes": [100.0, 100.0, 100.0, None],
+        "budget_bytes": [5_000.0, 5_000.0, 5_000.0, None],
+        "checkpoint_ms": [None, None, None, 40.0],
+        "checkpoint_bytes": [None, None, None, 600.0],
+    }
     later = described("/v1/series", caller.get("/v1/series?after=3"))
     assert later["rows_per_s"] == [None]
 

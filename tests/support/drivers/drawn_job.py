@@ -97,6 +97,41 @@ def graph() -> picture.JobGraph:
     )
 
 
+def wide(drawn: picture.JobGraph) -> picture.JobGraph:
+    """The same nodes and ways with names, details and figures that no card has room for: letters of every width."""
+    large = OperatorFigures(
+        rows_in_total=10**15,
+        rows_in_per_s=98_765_432_109.0,
+        rows_out_total=10**15,
+        rows_out_per_s=98_765_432_109.0,
+        late_rows_total=10**14,
+        dropped_rows_total=10**14,
+        busy_share=0.5,
+        state_bytes=2**60,
+        timers=10**12,
+    )
+    names = (
+        "WWW_ENRICHED_TRANSACTIONS_BY_MERCHANT_AND_WEEK",
+        "国际航班轮换与告警以及迟到的行",
+        "illicit_fill_" * 6,
+    )
+    nodes = [
+        each.model_copy(
+            update={
+                "name": names[number % 3],
+                "detail": f"window(TumblingEventTimeWindows of 1 min).aggregate({names[(number + 1) % 3]})",
+                "figures": large if each.figures else None,
+            }
+        )
+        for number, each in enumerate(drawn.nodes)
+    ]
+    edges = [
+        each.model_copy(update={"rows_per_s": None if each.rows_per_s is None else 98_765_432.0})
+        for each in drawn.edges
+    ]
+    return drawn.model_copy(update={"nodes": tuple(nodes), "edges": tuple(edges)})
+
+
 def points(count: int = POINTS) -> dict[str, tuple[float | None, ...]]:
     """An hour with its waves, a gap in the middle, and a checkpoint each minute."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import re
 from collections.abc import Callable, Iterator
@@ -16,20 +17,39 @@ PATIENCE_MS = 30_000
 """How long an element may take to become what is expected: a machine under load draws late, and that is no fault."""
 expect.set_options(timeout=PATIENCE_MS)
 
-_CONTRAST = """
-([text, ground]) => {
+_RATIO = """
+const ratio = (one, other) => {
   const parts = (color) => color.match(/[\\d.]+/g).slice(0, 3).map((value) => value / 255);
   const linear = (value) => (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4);
   const light = (color) => {
     const [red, green, blue] = parts(color).map(linear);
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
   };
-  const [low, high] = [
-    light(getComputedStyle(document.querySelector(text)).color),
-    light(getComputedStyle(document.querySelector(ground)).backgroundColor),
-  ].sort((one, other) => one - other);
+  const [low, high] = [light(one), light(other)].sort((a, b) => a - b);
   return (high + 0.05) / (low + 0.05);
-}
+};
+"""
+_CONTRAST = f"""
+([text, ground]) => {{
+  {_RATIO}
+  const paint = (selector, property) => {{
+    const found = document.querySelector(selector);
+    return getComputedStyle(found)[found instanceof SVGElement ? 'fill' : property];
+  }};
+  return ratio(paint(text, 'color'), paint(ground, 'backgroundColor'));
+}}
+"""
+_PAINTED = f"""
+async ([png, one, other]) => {{
+  {_RATIO}
+  const bytes = Uint8Array.from(atob(png), (letter) => letter.charCodeAt(0));
+  const drawn = await createImageBitmap(new Blob([bytes]));
+  const paper = new OffscreenCanvas(drawn.width, drawn.height).getContext('2d', {{ willReadFrequently: true }});
+  paper.drawImage(drawn, 0, 0);
+  const [width, middle] = [drawn.width, Math.floor(drawn.height / 2)];
+  const at = (share) => paper.getImageData(Math.floor(share * width), middle, 1, 1).data.join(' ');
+  return ratio(at(one), at(other));
+}}
 """
 
 
@@ -61,7 +81,7 @@ def watched(chromium: Browser, address: str) -> Iterator[Open]:
     yield visit
     for context in contexts:
         context.close()
-    assert problems == []
+    assert problems == [], problems
     assert [url for url in requested if not url.startswith(f"{address}/")] == []
 
 
@@ -87,6 +107,13 @@ def boxes(page: Page, selector: str) -> list[dict[str, float]]:
 
 
 def contrast(page: Page, text: str, ground: str) -> float:
-    """WCAG's ratio between the colour of one element and the background of another."""
+    """WCAG's ratio between the colour of one element and the background of another; in a picture, between fills."""
     ratio: float = page.evaluate(_CONTRAST, [text, ground])
+    return ratio
+
+
+def painted_contrast(page: Page, bar: str, one: float, other: float) -> float:
+    """WCAG's ratio between two places of a bar as the browser paints it. The places are shares of its width."""
+    png = base64.b64encode(page.locator(bar).screenshot()).decode()
+    ratio: float = page.evaluate(_PAINTED, [png, one, other])
     return ratio

@@ -60,13 +60,13 @@ class Running:
         self.slot = self.slots[0]
         self.group = SlotGroup(tuple(slot.address for slot in self.slots), slots.KEY, 1, "here")
         self.requests = Requests()
-        view = JobView(documents.JobIdentity(job_uid="u", attempt=1), "job", "default", "hashmap", time)
+        self.view = JobView(documents.JobIdentity(job_uid="u", attempt=1), "job", "default", "hashmap", time)
         self.checkpoints = Checkpoints(
             self.group,
             self.job_storage,
             settings(folder, count, **checkpointing).checkpoint,
             self.requests,
-            view,
+            self.view,
             time,
             phases.Phases("driver", time, {}),
             slots.KEY_SPACE,

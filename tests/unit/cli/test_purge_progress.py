@@ -42,6 +42,7 @@ def test_where_nobody_looks_nothing_is_written() -> None:
     stream = io.StringIO()
     line = TransferLine(stream, ManualClock(), "purge")
     line.tell(1, 2)
+    assert not line.takes_turn()
     line.clear()
     assert stream.getvalue() == ""
 

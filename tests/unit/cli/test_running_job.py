@@ -1,6 +1,8 @@
 """Commands that talk to a running job, against the real control endpoint over HTTP."""
 
+import io
 import json
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -70,6 +72,36 @@ def test_status_finds_the_job_by_its_manifest(capsys, manifest: str) -> None:
     assert "7, epoch 35" in shown["checkpoint"]
     assert any("4001 (gone)" in line for line in lines)
     assert "note: spec.image has no effect here" in lines
+
+
+SAVEPOINT = documents.Progress(
+    kind=documents.LongWorkKind.SAVEPOINT,
+    name="mine",
+    since_ms=0,
+    done_bytes=30 * 2**20,
+    total_bytes=56 * 2**20,
+    left_ms=12_000,
+)
+RESCALE = documents.Progress(
+    kind=documents.LongWorkKind.RESTORE,
+    since_ms=0,
+    done_bytes=0,
+    total_bytes=5 * 2**20,
+    slots_before=2,
+    slots_after=3,
+)
+
+
+def test_status_shows_long_work_with_its_bytes_and_the_time_left(
+    capsys: pytest.CaptureFixture[str], manifest: str, job: control_job.InMemoryJob
+) -> None:
+    job.update(progress=(SAVEPOINT, RESCALE))
+    assert main.main(["status", manifest]) == 0
+    shown = [line.partition(":") for line in capsys.readouterr().out.splitlines()]
+    assert [text.strip() for name, _, text in shown if name == "under way"] == [
+        "savepoint mine 30.0 MiB of 56.0 MiB, 12 s left",
+        "rescale 2 to 3 slots: restore 0 B of 5.0 MiB",
+    ]
 
 
 def test_status_shows_the_metrics_of_the_jobs_own(
@@ -188,6 +220,65 @@ def test_a_savepoint_is_waited_for_and_its_url_printed(
     assert job.requests() == [
         port.SavepointTrigger(trigger_id="mine", target_directory="file:///s", stop=True, drain=True)
     ]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_shows_how_far_a_savepoint_is_while_it_is_waited_for(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    manifest: str,
+    job: control_job.InMemoryJob,
+) -> None:
+    another = SAVEPOINT.model_copy(update={"name": "another", "done_bytes": 1})
+    job.update(progress=(RESCALE, another, SAVEPOINT))
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+
+    def complete_once_it_is_shown() -> None:
+        until = time.monotonic() + 10
+        while "savepoint mine" not in terminal.getvalue() and time.monotonic() < until:
+            time.sleep(0.01)
+        job.finish_savepoint("mine", status=documents.SavepointPhase.COMPLETED, location="file:///s/mine")
+
+    completes = threading.Thread(target=complete_once_it_is_shown)
+    completes.start()
+    assert main.main(["savepoint", manifest, "--trigger-id", "mine", "--timeout", "30"]) == 0
+    completes.join()
+    assert capsys.readouterr().out == "file:///s/mine\n"
+    *drawn, left = terminal.getvalue().split("\r\x1b[2K")
+    assert left == ""
+    assert set(drawn) == {"", "savepoint mine 30.0 MiB of 56.0 MiB, 12 s left"}
+
+
+def test_a_savepoint_ends_well_though_nobody_says_how_far_it_is(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    manifest: str,
+    job: control_job.InMemoryJob,
+) -> None:
+    asked = threading.Event()
+
+    def refused() -> documents.JobStatus:
+        asked.set()
+        raise RuntimeError("on purpose")
+
+    monkeypatch.setattr(job, "status", refused)
+    monkeypatch.setattr(sys, "stderr", Terminal())
+
+    def complete_once_it_was_asked() -> None:
+        asked.wait(10)
+        job.finish_savepoint("mine", status=documents.SavepointPhase.COMPLETED, location="file:///s/mine")
+
+    completes = threading.Thread(target=complete_once_it_was_asked)
+    completes.start()
+    assert main.main(["savepoint", manifest, "--trigger-id", "mine", "--timeout", "30"]) == 0
+    completes.join()
+    assert asked.is_set()
+    assert capsys.readouterr().out == "file:///s/mine\n"
 
 
 def test_a_savepoint_that_fails_is_an_error_with_its_reason(

@@ -59,6 +59,9 @@ class Job:
         assert found is not None
         return found
 
+    def told_bytes_of(self) -> list[str]:
+        return [work.name for work in self.running.view.long_work.documents() if work.total_bytes]
+
     def records(self) -> list[tuple[str, int]]:
         """Kind and epoch of what was committed, in the order of the log."""
         store = self.running.job_storage.lineage.store
@@ -89,11 +92,13 @@ def test_epochs_and_checkpoints_go_on_while_a_savepoint_is_stored(job: Job, tmp_
     job.checkpoint()
     assert job.records() == [("checkpoint", 0), ("checkpoint", 1), ("checkpoint", 2)]
     assert job.status().status == SavepointPhase.IN_PROGRESS
+    assert job.told_bytes_of() == ["one"]
     job.stored()
     assert job.status().status == SavepointPhase.IN_PROGRESS, "it has no record yet"
     job.run()
     assert job.records()[3:] == [("savepoint", 0), ("checkpoint", 3)]
     assert job.status().status == SavepointPhase.COMPLETED
+    assert job.told_bytes_of() == []
     restored = job.running.job_storage.restore_point()
     assert (restored.plan.kind, restored.metadata.epoch if restored.metadata else -1) == ("checkpoint", 3)
     opened = open_snapshot(job.status().location or "", open_store)
@@ -177,6 +182,7 @@ def test_a_savepoint_that_fails_beside_is_the_failure_of_its_request_alone(
         job.stored()
     assert job.status().status == SavepointPhase.FAILED
     assert "_metadata is refused" in (job.status().failure or "")
+    assert job.told_bytes_of() == []
     job_storage = job.running.job_storage
     job_storage.leftovers.settle()
     folders = open_store(job_storage._default_savepoints())

@@ -50,3 +50,13 @@ def test_each_work_ends_by_itself() -> None:
     work.end(LongWorkKind.RESTORE)
     work.end(LongWorkKind.SAVEPOINT, "another")
     assert [told.name for told in work.documents()] == ["t-1"]
+
+
+def test_a_rescale_keeps_its_numbers_of_slots_until_it_ends() -> None:
+    work = LongWork(ManualClock())
+    work.note(LongWorkKind.RESTORE, 0, 5, rescale=(2, 3))
+    work.note(LongWorkKind.RESTORE, 4, 5)
+    work.note(LongWorkKind.SAVEPOINT, 0, 5, "t-1")
+    restore, savepoint = work.documents()
+    assert (restore.done_bytes, restore.slots_before, restore.slots_after) == (4, 2, 3)
+    assert (savepoint.slots_before, savepoint.slots_after) == (None, None)

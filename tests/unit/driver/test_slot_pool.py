@@ -1,15 +1,18 @@
-"""Watching the executors of a pool's slots."""
+"""Watching the executors of a pool's slots, and showing how far its restore is."""
 
 from __future__ import annotations
 
 import threading
 import time
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from support.storage import checkpoints
 
 from sparkstate import errors
+from sparkstate.checkpoint.restore import RestoredSnapshot, RestorePlan
 from sparkstate.clock import SystemClock
 from sparkstate.control.documents import LongWorkKind
 from sparkstate.driver import slot_pool
@@ -18,6 +21,7 @@ from sparkstate.driver.slot_pool import SlotPool
 from sparkstate.keygroups import KeySpace
 from sparkstate.slots import protocol
 from sparkstate.slots.client import SlotAddress
+from sparkstate.storage import open_store
 
 
 class Group:
@@ -193,3 +197,38 @@ def test_a_restore_that_fails_is_not_shown_any_more(monkeypatch: pytest.MonkeyPa
     while work.documents() and time.monotonic() < until:
         time.sleep(0.01)
     assert work.documents() == ()
+
+
+class RestoringGroup(FillingGroup):
+    """So many slots, which keep the work that the view shows when they are told to restore."""
+
+    def __init__(self, slots: int, work: LongWork) -> None:
+        super().__init__()
+        self._slots, self._work = slots, work
+        self.seen: list[tuple[int | None, int | None]] = []
+
+    def __len__(self) -> int:
+        return self._slots
+
+    def each(self, request: Any, expect: type[Any]) -> list[protocol.Restored]:
+        told = [request(slot) for slot in range(self._slots)]
+        self.seen = [(each.slots_before, each.slots_after) for each in self._work.documents()]
+        return [protocol.Restored(bytes_read=0) for _ in told]
+
+
+@pytest.mark.parametrize(
+    ("slots", "told"),
+    [(2, (None, None)), (1, (2, 1)), (4, (2, 4))],
+    ids=["as-many", "fewer", "more"],
+)
+def test_a_restore_into_another_number_of_slots_tells_both_numbers(
+    slots: int, told: tuple[int | None, int | None], tmp_path: Path
+) -> None:
+    work = LongWork(SystemClock())
+    group = RestoringGroup(slots, work)
+    parts: Any = SimpleNamespace(context=SimpleNamespace(view=SimpleNamespace(long_work=work)))
+    taken = checkpoints.metadata([checkpoints.inline_shard(shard) for shard in range(4)], slots=2)
+    pool = SlotPool(parts, 1, taken.key_space, group)  # type: ignore[arg-type]
+    plan = RestorePlan("checkpoint", "restore from a test")
+    pool.restore(RestoredSnapshot(plan, taken, open_store(str(tmp_path)), same_lineage=True))
+    assert group.seen == [told]

@@ -161,3 +161,16 @@ def test_the_line_tells_long_work_with_its_bytes_and_the_time_left() -> None:
     assert shown.startswith(
         "restoring · restore 120.0 MiB of 1.2 GiB, 27 s left · savepoint t-1 120.0 MiB of 1.2 GiB · "
     )
+
+
+def test_a_restore_into_another_number_of_slots_is_told_as_a_rescale() -> None:
+    under_way = documents.Progress(
+        kind=documents.LongWorkKind.RESTORE,
+        since_ms=0,
+        done_bytes=1,
+        total_bytes=2048,
+        slots_before=2,
+        slots_after=3,
+    )
+    shown = progress.line(status(phase=documents.DriverPhase.RESTORING, progress=(under_way,)), now_ms=0)
+    assert shown.startswith("restoring · rescale 2 to 3 slots: restore 1 B of 2.0 KiB · ")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from typing import Any
+import sys
+from typing import Any, Final
 
 import click
 from pydantic import BaseModel
@@ -11,8 +13,11 @@ from pydantic import BaseModel
 from sparkstate import clock as clocks
 from sparkstate import errors
 from sparkstate.cli import output, targets
-from sparkstate.control import documents
+from sparkstate.control import client, documents
 from sparkstate.runner import progress
+
+_LOOK_S: Final = 1.0
+"""How often a driver is asked how far its savepoint is."""
 
 
 class SavepointFailed(errors.SparkstateError):
@@ -56,6 +61,7 @@ def _show_status(job: documents.JobStatus) -> None:
         [
             ("job", f"{job.namespace}/{job.name}"),
             ("phase", job.phase.value),
+            *(("under way", progress.work(each)) for each in job.progress),
             ("attempt", f"{job.attempt}, incarnation {job.incarnation}, lineage {job.lineage}"),
             ("backend", job.backend),
             ("epoch", job.epoch),
@@ -203,7 +209,7 @@ def savepoint(
     with targets.RunningJob(**target).connect() as job:
         answer = job.trigger_savepoint(request)
         if not no_wait:
-            answer = job.wait_for_savepoint(answer.trigger_id, timeout)
+            answer = _end_of(job, answer.trigger_id, timeout)
     if form != "table":
         output.emit(_plain(answer), form)
     elif answer.location:
@@ -212,6 +218,25 @@ def savepoint(
         click.echo(f"savepoint {answer.trigger_id} is {answer.status.value.lower()}")
     if answer.status is documents.SavepointPhase.FAILED:
         raise SavepointFailed(f"savepoint {answer.trigger_id} failed: {answer.failure}")
+
+
+def _end_of(job: client.ControlClient, trigger_id: str, timeout_s: float) -> documents.SavepointStatus:
+    """The savepoint, completed or failed. Meanwhile a terminal shows how far it is."""
+    line = progress.TransferLine(sys.stderr, clocks.SystemClock(), "savepoint", _LOOK_S)
+
+    def look() -> None:
+        if not line.takes_turn():
+            return
+        # What is wrong with the driver is said by the next question about the savepoint itself.
+        with contextlib.suppress(errors.SparkstateError):
+            for each in job.status().progress:
+                if (each.kind, each.name) == (documents.LongWorkKind.SAVEPOINT, trigger_id):
+                    line.show(each)
+
+    try:
+        return job.wait_for_savepoint(trigger_id, timeout_s, look)
+    finally:
+        line.clear()
 
 
 @click.command()

@@ -6,6 +6,7 @@ Every answer is a typed document, every failure an error that says what to check
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from types import TracebackType
 from typing import Final, Self, TypeVar
 from urllib.parse import quote
@@ -125,8 +126,13 @@ class ControlClient:
         """Its state and its result; None: never triggered."""
         return self._found(documents.SavepointStatus, f"/v1/savepoints/{quote(trigger_id, safe='')}")
 
-    def wait_for_savepoint(self, trigger_id: str, timeout_s: float) -> documents.SavepointStatus:
-        """Ask until it is completed or failed. Raises ``ControlUnreachable`` when that takes over ``timeout_s``."""
+    def wait_for_savepoint(
+        self, trigger_id: str, timeout_s: float, waiting: Callable[[], object] = lambda: None
+    ) -> documents.SavepointStatus:
+        """Ask until it is completed or failed. Raises ``ControlUnreachable`` when that takes over ``timeout_s``.
+
+        ``waiting`` is called after each answer that is not the last.
+        """
         deadline = self._clock.monotonic() + timeout_s
         while True:
             found = self.savepoint(trigger_id)
@@ -141,6 +147,7 @@ class ControlClient:
                     f"savepoint {trigger_id!r} is still {found.status} after {timeout_s:.0f} s; "
                     "it goes on: ask again with the same trigger id"
                 )
+            waiting()
             self._clock.sleep(POLL_INTERVAL_S)
 
     def key_state(

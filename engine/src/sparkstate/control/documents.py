@@ -225,6 +225,8 @@ class Progress(Document):
     left_ms: int | None = Field(
         default=None, description="Time left at the pace so far; null while that is not known."
     )
+    slots_before: int | None = Field(default=None, description="Of a rescale's restore: slots before it.")
+    slots_after: int | None = Field(default=None, description="Of a rescale's restore: slots after it.")
 
 
 class OperatorStateNotice(Document):

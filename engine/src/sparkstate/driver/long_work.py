@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from sparkstate.clock import Clock
 from sparkstate.control.documents import LongWorkKind, Progress
@@ -14,6 +14,8 @@ _KNOWN_S: Final = 1.0
 _LONGEST_MS: Final = 1000 * 24 * 3600 * 1000
 """Nor does one by which more is left, as after a few bytes of a restore whose storage went away. The operator refuses a
 report with a time that no calendar has."""
+Rescale: TypeAlias = tuple[int, int]
+"""The numbers of slots before and after."""
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,7 @@ class _Work:
     began: float
     done_bytes: int
     total_bytes: int
+    rescale: Rescale | None
 
 
 class LongWork:
@@ -32,13 +35,24 @@ class LongWork:
         self._lock = threading.Lock()
         self._works: dict[tuple[LongWorkKind, str], _Work] = {}
 
-    def note(self, kind: LongWorkKind, done_bytes: int, total_bytes: int, name: str = "") -> None:
-        """So much is done of so much. The first note begins the work. A total that proves too small grows."""
+    def note(
+        self,
+        kind: LongWorkKind,
+        done_bytes: int,
+        total_bytes: int,
+        name: str = "",
+        rescale: Rescale | None = None,
+    ) -> None:
+        """So much is done of so much. The first note begins the work. A total that proves too small grows.
+
+        ``rescale``: of a restore into another number of slots; it holds for the later notes too.
+        """
         now_ms, now = self._clock.now_ms(), self._clock.monotonic()
         with self._lock:
-            before = self._works.get((kind, name), _Work(now_ms, now, 0, 0))
+            before = self._works.get((kind, name), _Work(now_ms, now, 0, 0, rescale))
             done = max(done_bytes, before.done_bytes)
-            self._works[kind, name] = _Work(before.since_ms, before.began, done, max(total_bytes, done))
+            total = max(total_bytes, done)
+            self._works[kind, name] = _Work(before.since_ms, before.began, done, total, before.rescale)
 
     def end(self, kind: LongWorkKind, name: str = "") -> None:
         """It is over, in whatever way. Ending twice is allowed."""
@@ -58,6 +72,8 @@ class LongWork:
                 done_bytes=work.done_bytes,
                 total_bytes=work.total_bytes,
                 left_ms=left_ms(work.done_bytes, work.total_bytes, now - work.began),
+                slots_before=work.rescale[0] if work.rescale else None,
+                slots_after=work.rescale[1] if work.rescale else None,
             )
             for (kind, name), work in works
         )

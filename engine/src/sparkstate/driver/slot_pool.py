@@ -17,6 +17,7 @@ from sparkstate import errors
 from sparkstate.checkpoint import restore
 from sparkstate.checkpoint.restore import RestoredSnapshot
 from sparkstate.control.documents import LongWorkKind
+from sparkstate.driver.long_work import Rescale
 from sparkstate.driver.parts import Parts
 from sparkstate.keygroups import KeySpace
 from sparkstate.local_state import folders, inheritance
@@ -106,7 +107,8 @@ class SlotPool:
         own = restored.same_lineage and metadata.kind == "checkpoint"
         before_end = metadata.watermark_before_end
         size = sum(file.size for shard in metadata.shards for file in shard.files)
-        with restore.blocked_by_damage(restored.plan), self._restore_shown(size):
+        rescale = None if metadata.slots == len(self.group) else (metadata.slots, len(self.group))
+        with restore.blocked_by_damage(restored.plan), self._restore_shown(size, rescale):
             told = self.group.each(
                 lambda slot: protocol.RestoreShards(
                     shards=shards_needed(self._key_space, slot, len(self.group), metadata.shards),
@@ -122,10 +124,10 @@ class SlotPool:
         return f"{read / MIB:,.1f} MiB, {found / MIB:,.1f} MiB of them from this disk"
 
     @contextlib.contextmanager
-    def _restore_shown(self, size_bytes: int) -> Iterator[None]:
+    def _restore_shown(self, size_bytes: int, rescale: Rescale | None = None) -> Iterator[None]:
         """Meanwhile the view knows how far the slots are."""
         work, over = self._parts.context.view.long_work, threading.Event()
-        work.note(LongWorkKind.RESTORE, 0, size_bytes)
+        work.note(LongWorkKind.RESTORE, 0, size_bytes, rescale=rescale)
 
         def look() -> None:
             try:

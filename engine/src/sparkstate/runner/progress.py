@@ -68,9 +68,12 @@ def line(status: documents.JobStatus, now_ms: int) -> str:
 
 
 def work(under_way: documents.Progress) -> str:
-    """``restore 120.0 MiB of 1.2 GiB, 12 s left``."""
+    """``restore 120.0 MiB of 1.2 GiB, 12 s left``; behind ``rescale 2 to 3 slots: `` where the restore is one."""
     name = f" {under_way.name}" if under_way.name else ""
-    return amount(f"{under_way.kind}{name}", under_way.done_bytes, under_way.total_bytes, under_way.left_ms)
+    before, after = under_way.slots_before, under_way.slots_after
+    rescale = "" if before is None or after is None else f"rescale {before} to {after} slots: "
+    doing = f"{rescale}{under_way.kind}{name}"
+    return amount(doing, under_way.done_bytes, under_way.total_bytes, under_way.left_ms)
 
 
 def amount(doing: str, done_bytes: int, total_bytes: int, left_ms: int | None) -> str:
@@ -142,23 +145,33 @@ class Reporter:
 class TransferLine:
     """One live line about one piece of long work, on a terminal; elsewhere nothing is written."""
 
-    def __init__(self, stream: TextIO, clock: clocks.Clock, doing: str) -> None:
+    def __init__(self, stream: TextIO, clock: clocks.Clock, doing: str, period_s: float = _REDRAW_S) -> None:
         self._stream = stream
         self._clock = clock
         self._doing = doing
         self._terminal = stream.isatty()
         self._began = clock.monotonic()
+        self._period_s = period_s
         self._next_s = 0.0
+
+    def takes_turn(self) -> bool:
+        """Whether a terminal is there and its line is due; after that, not before a period is over."""
+        now = self._clock.monotonic()
+        if not self._terminal or now < self._next_s:
+            return False
+        self._next_s = now + self._period_s
+        return True
 
     def tell(self, done_bytes: int, total_bytes: int) -> None:
         """So much is done of so much."""
-        now = self._clock.monotonic()
-        if not self._terminal or now < self._next_s:
-            return
-        self._next_s = now + _REDRAW_S
-        left = long_work.left_ms(done_bytes, total_bytes, now - self._began)
-        text = amount(self._doing, done_bytes, total_bytes, left)
-        self._write(text[: shutil.get_terminal_size().columns - 1])
+        if self.takes_turn():
+            left = long_work.left_ms(done_bytes, total_bytes, self._clock.monotonic() - self._began)
+            self._write(amount(self._doing, done_bytes, total_bytes, left))
+
+    def show(self, under_way: documents.Progress) -> None:
+        """The work of a driver, which has seen it begin and knows the time left. For the caller whose turn it is."""
+        if self._terminal:
+            self._write(work(under_way))
 
     def clear(self) -> None:
         """Take the line away."""
@@ -166,6 +179,7 @@ class TransferLine:
             self._write("")
 
     def _write(self, text: str) -> None:
+        shown = text[: shutil.get_terminal_size().columns - 1]
         with suppress(OSError, ValueError):  # the terminal was closed: the work goes on
-            self._stream.write(f"\r\x1b[2K{text}")
+            self._stream.write(f"\r\x1b[2K{shown}")
             self._stream.flush()

@@ -6,21 +6,23 @@ import { arranged } from "./layers.js";
 
 const PAD = 12;
 const LINE = 18;
-const CHARACTER = 6.7; // pixels, of the small type, on average
+const BESIDE = 8; // between a name and the rows that stand on its line
+const LONGEST = 400; // characters of a text: more fit into no box
 const KINDS = { source: "source", operator: "operator", "side-output": "side output", sink: "sink" };
 
-/** The graph for the width at hand. */
-export function draw(graph, width) {
-  const plan = arranged(graph, width - 2, heightOf);
+/** Draws the graph into `place`, for the width at hand. */
+export function draw(graph, place) {
+  const plan = arranged(graph, place.clientWidth - 2, heightOf);
   const [wide, high] = [plan.width + 2, plan.height + 2]; // a pixel around for the nodes' borders
   const size = { viewBox: `-1 0 ${wide} ${high}`, width: wide, height: high };
   const picture = svg("svg", { ...size, role: "img", "aria-label": label(graph), class: "graph" });
   picture.append(
     ...graph.edges.flatMap((edge) => way(edge, plan)),
-    ...graph.nodes.map((node) => card(node, plan.boxes.get(node.id))),
-    ...graph.edges.flatMap((edge) => tag(edge, plan, graph.edges)),
+    ...graph.nodes.map((node) => card(node, plan, graph.edges)),
+    ...graph.edges.flatMap((edge) => tag(edge, plan)),
   );
-  return picture;
+  place.replaceChildren(picture);
+  picture.querySelectorAll("[data-node]").forEach(fitTexts);
 }
 
 function label({ nodes }) {
@@ -30,23 +32,41 @@ function label({ nodes }) {
 
 const heightOf = (node) => (node.figures ? 148 : 54);
 
-function card(node, box) {
-  const room = Math.floor((box.width - 2 * PAD) / CHARACTER);
+function card(node, plan, edges) {
+  const box = plan.boxes.get(node.id);
   const group = svg("g", { "data-node": node.id, "data-kind": node.kind, transform: `translate(${box.x} ${box.y + 1})` });
   group.append(
     svg("title", {}, `${node.name}: ${node.detail || KINDS[node.kind]}`),
     svg("rect", { class: `node ${node.kind}`, width: box.width, height: box.height, rx: 9 }),
-    line(0, "node-name", cut(node.name, Math.floor(room * 0.75))),
-    line(1, "node-detail", cut(node.detail || KINDS[node.kind], room)),
-    ...(node.figures ? figures(node.figures, box, room) : []),
+    line(0, "node-name", node.name),
+    line(1, "node-detail", node.detail || KINDS[node.kind]),
+    ...(node.figures ? figures(node.figures, box) : []),
+    ...(plan.form === "list" ? arriving(node, plan, edges) : []),
   );
   return group;
 }
 
-const line = (number, name, text) => svg("text", { class: name, x: PAD, y: 24 + number * LINE }, text);
-const cut = (text, room) => (text.length <= room ? text : `${text.slice(0, Math.max(1, room - 1))}…`);
+const line = (number, name, text) => svg("text", { class: name, x: PAD, y: 24 + number * LINE }, text.slice(0, LONGEST));
 
-function figures(one, box, room) {
+/** Cuts the texts of a node that has been drawn: only then do they have a width, in whatever font there is. */
+function fitTexts(group) {
+  const room = group.querySelector(".node").width.baseVal.value - 2 * PAD;
+  const beside = group.querySelector(".edge-label");
+  const taken = beside ? beside.getComputedTextLength() + BESIDE : 0;
+  fit(group.querySelector(".node-name"), room - taken);
+  group.querySelectorAll(".node-detail, .node-figure").forEach((text) => fit(text, room));
+}
+
+function fit(element, room) {
+  const letters = [...element.textContent];
+  let wide = element.getComputedTextLength();
+  for (let kept = letters.length; wide > room && kept > 1; wide = element.getComputedTextLength()) {
+    kept = Math.max(1, Math.min(kept - 1, Math.floor((kept * room) / wide)));
+    element.textContent = `${letters.slice(0, kept).join("")}…`;
+  }
+}
+
+function figures(one, box) {
   const wide = box.width - 2 * PAD;
   const share = one.busy_share;
   const lines = [
@@ -56,7 +76,7 @@ function figures(one, box, room) {
     share === null ? "no epoch yet" : `${percent(share)} of epoch time`,
   ];
   return [
-    ...lines.map((text, index) => line(index + 2, "node-figure", cut(text, room))),
+    ...lines.map((text, index) => line(index + 2, "node-figure", text)),
     svg("rect", { class: "share-track", x: PAD, y: box.height - 16, width: wide, height: 6, rx: 3 }),
     svg("rect", { class: "share", x: PAD, y: box.height - 16, width: wide * (share ?? 0), height: 6, rx: 3 }),
   ];
@@ -95,18 +115,24 @@ function way(edge, plan) {
   ];
 }
 
-/** The rows that take an edge; in a list they stand within the node that they reach, if that has one way in. */
-function tag(edge, plan, edges) {
+/** The rows that take an edge, where nodes stand apart. */
+function tag(edge, plan) {
   const found = ends(edge, plan);
-  if (!found || edge.rows_per_s === null) return [];
+  if (!found || plan.form === "list" || edge.rows_per_s === null) return [];
   const [x1, y1, x2, y2] = found;
-  const to = plan.boxes.get(edge.target);
-  if (plan.form === "list" && edges.filter(({ target }) => target === edge.target).length > 1) return [];
   const place = {
     across: { x: (x1 + x2) / 2, y: (y1 + y2) / 2 - 7, "text-anchor": "middle" },
     below: { x: (x1 + x2) / 2 + 8, y: (y1 + y2) / 2 + 4 },
-    list: { x: to.x + to.width - PAD, y: to.y + 25, "text-anchor": "end" },
   }[plan.form];
-  const name = plan.form === "list" ? "edge-label inside" : "edge-label";
-  return [svg("text", { class: name, ...place }, `${format.rate(edge.rows_per_s)}/s`)];
+  return [svg("text", { class: "edge-label", ...place }, perSecond(edge))];
 }
+
+/** In a list: the rows that reach a node, on the line of its name, if it has one way in. */
+function arriving(node, { boxes }, edges) {
+  const [edge, ...others] = edges.filter(({ target }) => target === node.id);
+  if (!edge || others.length || !boxes.has(edge.source) || edge.rows_per_s === null) return [];
+  const place = { x: boxes.get(node.id).width - PAD, y: 24, "text-anchor": "end" };
+  return [svg("text", { class: "edge-label inside", ...place }, perSecond(edge))];
+}
+
+const perSecond = (edge) => `${format.rate(edge.rows_per_s)}/s`;

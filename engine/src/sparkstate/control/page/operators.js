@@ -20,7 +20,7 @@ export function drawPicture() {
   const place = byId("graph");
   if (!place.clientWidth || !shown.nodes.length) return;
   const left = place.scrollLeft;
-  place.replaceChildren(graph.draw(shown, place.clientWidth));
+  graph.draw(shown, place);
   place.scrollLeft = left;
 }
 

@@ -51,12 +51,17 @@ export function progress(status) {
 }
 
 function work(one) {
-  const name = one.kind === "restore" ? "Restoring the state" : `Storing savepoint ${one.name}`;
+  const name = one.kind === "restore" ? restoring(one) : `Storing savepoint ${one.name}`;
   const left = one.left_ms === null ? "" : `, ${format.duration(one.left_ms)} left`;
   const text = `${format.bytes(one.done_bytes)} of ${format.bytes(one.total_bytes)}${left}`;
   const max = Math.max(one.total_bytes, 1);
   const bar = html("progress", { max, value: Math.min(one.done_bytes, max), "aria-label": `${name}: ${text}` });
   return html("li", { "data-progress": one.kind }, html("p", {}, name, html("span", { class: "took" }, text)), bar);
+}
+
+/** A restore into another number of slots is the long part of a rescale. */
+function restoring({ slots_before: before, slots_after: after }) {
+  return after === null ? "Restoring the state" : `Rescaling from ${before} to ${after} slots: restoring the state`;
 }
 
 /** Counts beside the chart, and the chart as a table, newest first. */
