@@ -39,7 +39,7 @@ def check_function(function: object, uid: str, inputs: str, on_error: str = "fai
 
 
 def check_tag(tag: object, call: str) -> None:
-    """Raise ``SpecInvalid`` for what is no tag of a side output."""
+    """Raise ``SpecInvalid`` unless it is the tag of a side output."""
     if not isinstance(tag, OutputTag):
         raise errors.SpecInvalid(f"{call}({tag!r}): pass an OutputTag('…', 'name string, …')")
 
