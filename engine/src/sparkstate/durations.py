@@ -87,8 +87,8 @@ def _text_ms(text: str, what: str) -> int:
 
 
 def milliseconds(length: Duration, what: str, at_most: int = MAX_MS) -> int:
-    """A length in whole milliseconds, which may be negative. ``what`` names the argument in an error, ``at_most`` is the
-    longest in either direction."""
+    """A length in whole milliseconds, which may be negative. ``what`` names the argument in an error; ``at_most`` is
+    the longest in either direction."""
     found: object = length
     if isinstance(length, Time):
         found = length.to_milliseconds()

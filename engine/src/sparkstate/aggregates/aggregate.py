@@ -51,7 +51,7 @@ class Aggregate(ABC):
 
     @property
     def options(self) -> str:
-        """SQL text behind the argument, such as `` ignore nulls``. Two aggregates that differ in it must not share state."""
+        """SQL text behind the argument. Two aggregates that differ in it must not share state."""
         return ""
 
     @abstractmethod

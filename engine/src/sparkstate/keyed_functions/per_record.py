@@ -51,8 +51,8 @@ class FilterFunction(_Function, ABC):
 
 
 class _Wrapped(KeyedProcessFunction):
-    """Around a plain function, or around the method ``name`` of an object of class ``kind``; anything else is refused
-    by ``SpecInvalid``."""
+    """Around a plain function, or around the method ``name`` of an object of class ``kind``. Raises ``SpecInvalid`` if
+    given anything else."""
 
     def __init__(self, given: Any, name: str, kind: type) -> None:
         if isinstance(given, type) or not (isinstance(given, kind) or callable(given)):
