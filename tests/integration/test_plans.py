@@ -300,7 +300,7 @@ REFUSED: dict[str, tuple[Declare, str]] = {
     ),
     "a sum of text": (
         lambda p: sparkstate.keyed(files(p), "v").sum("k", uid="u"),
-        "sum('k') of 'u': the column is string; a sum needs a column of numbers",
+        "sum('k') of 'u': column 'k' is string; give a column of numbers",
     ),
     "a sum of the key": (lambda p: sparkstate.keyed(files(p), "k").sum("k", uid="u"), "is a key column"),
     "a sum of nothing": (

@@ -102,13 +102,6 @@ class Input:
 
     def expected(self) -> dict[str, Counter[tuple[Any, ...]]]:
         """By sink, computed without anything of ours."""
-        spent: dict[str, int] = defaultdict(int)
-        first: dict[str, tuple[Any, ...]] = {}
-        running = []
-        for order in sorted(self.orders, key=lambda row: row[1]):
-            spent[order[0]] += order[2]
-            known = first.setdefault(order[0], order)
-            running.append((known[0], known[1], spent[order[0]], known[3]))
         matched = [(c, i, a, self.paid[i]) for c, i, a, _ in self.orders if i in self.paid]
         counts = Counter(row[0] for row in matched)
         every = Counter(row[0] for row in self.orders)
@@ -117,7 +110,9 @@ class Input:
             histories[name] += f"{factor},"
         told = ";".join(f"{name}:{history}" for name, history in sorted(histories.items()))
         # Each epoch has one file of each source, and the rates of an epoch come before its orders.
-        file_of = {customer: order[1] // ROWS for customer, order in first.items()}
+        file_of = {
+            customer: min(i for c, i, _, _ in self.orders if c == customer) // ROWS for customer in every
+        }
         checked = Counter((i, RATES * (i // ROWS + 1)) for _, i, _, _ in self.orders)
         return {
             "matched": Counter(matched),
@@ -137,8 +132,26 @@ class Input:
                 if c == payer and -20 <= paid_at - at < 40
             ),
             "large": Counter(row for row in self.orders if row[2] > 6),
-            "spent": Counter(running),
+            "spent": self.of_methods()["spent"],
         }
+
+    def of_methods(self) -> dict[str, Counter[tuple[Any, ...]]]:
+        """The same of the methods that keep or count what a customer had so far, and of those that change rows."""
+        so_far: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
+        found: dict[str, Counter[tuple[Any, ...]]] = defaultdict(Counter)
+        for order in sorted(self.orders, key=lambda row: row[1]):
+            customer, number, amount, _ = order
+            so_far[customer].append(order)
+            amounts = [row[2] for row in so_far[customer]]
+            latest = max(row[3] for row in so_far[customer])
+            _, first, _, at = so_far[customer][0]
+            found["spent"][customer, first, sum(amounts), at] += 1
+            found["together"][customer, first, sum(amounts), latest] += 1
+            found["least"][customer, first, min(amounts), at] += 1
+            found["latest"][customer, first, amounts[0], latest] += 1
+            found["halved"][number, amount // 2] += 1
+            found["pieces"].update((number, piece) for piece in range(amount % 3))
+        return found
 
 
 def summed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -261,7 +274,8 @@ def test_processes_killed_in_every_phase_lose_and_repeat_nothing_of_both_inputs(
 def test_a_savepoint_goes_on_with_other_slots_and_the_other_backend(tmp_path: Path) -> None:
     given = Input(tmp_path / "in")
     given.write(4)
-    document = driving.manifest(tmp_path, "two_inputs.py", trigger={"processingTime": "100ms"})
+    params = {"methods": "all"}
+    document = driving.manifest(tmp_path, "two_inputs.py", trigger={"processingTime": "100ms"}, params=params)
     with driving.Driver(tmp_path, document) as first, first.client() as client:
         driving.wait_for(lambda: client.status().rows_total > 0, driving.PATIENCE_S, "rows", first.process)
         client.trigger_savepoint(documents.SavepointRequest(trigger_id="half-way", stop=True))
@@ -276,11 +290,11 @@ def test_a_savepoint_goes_on_with_other_slots_and_the_other_backend(tmp_path: Pa
         slots=3,
         stateBackend={"type": "rocksdb"},
         restoreFrom={"uri": saved},
-        params={"output": str(tmp_path / "copy")},
+        params={**params, "output": str(tmp_path / "copy")},
     )
     with driving.Driver(tmp_path / "second", copy) as second:
         second.finish()
-    check(tmp_path / "out", given.expected(), tmp_path / "copy")
+    check(tmp_path / "out", given.expected() | given.of_methods(), tmp_path / "copy")
 
 
 @pytest.mark.extra

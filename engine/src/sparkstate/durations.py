@@ -86,8 +86,9 @@ def _text_ms(text: str, what: str) -> int:
     return int(sign + number) * _UNIT_MS[key]
 
 
-def milliseconds(length: Duration, what: str) -> int:
-    """A length in whole milliseconds, which may be negative. ``what`` names the argument in an error."""
+def milliseconds(length: Duration, what: str, at_most: int = MAX_MS) -> int:
+    """A length in whole milliseconds, which may be negative. ``what`` names the argument in an error; ``at_most`` is
+    the longest in either direction."""
     found: object = length
     if isinstance(length, Time):
         found = length.to_milliseconds()
@@ -101,8 +102,8 @@ def milliseconds(length: Duration, what: str) -> int:
         raise errors.SpecInvalid(
             f"{what} is {length!r}; give Time.minutes(5), '5 minutes', a timedelta, or whole milliseconds"
         )
-    if not -MAX_MS <= found <= MAX_MS:
-        raise errors.SpecInvalid(f"{what} is {length!r}, which is more than {MAX_MS} ms; give less")
+    if not -at_most <= found <= at_most:
+        raise errors.SpecInvalid(f"{what} is {length!r}, which is more than {at_most} ms; give less")
     return found
 
 

@@ -49,6 +49,11 @@ class Aggregate(ABC):
     def parts(self) -> tuple[Part, ...]:
         """The fields of an accumulator."""
 
+    @property
+    def options(self) -> str:
+        """SQL text behind the argument. Two aggregates that differ in it must not share state."""
+        return ""
+
     @abstractmethod
     def fold(self, before: Accumulators, rows: Rows) -> Accumulators:
         """The accumulators after these rows; ``before`` has one entry for each group."""

@@ -41,6 +41,10 @@ class DistinctCount(Aggregate):
         # Sketches of other sizes cannot be merged, so each size is a state of its own.
         return (Part(f"sketch-{self._bits}", Types.PRIMITIVE_ARRAY(Types.BYTE())),)
 
+    @property
+    def options(self) -> str:
+        return f", rsd {self.deviation}"
+
     def fold(self, before: Accumulators, rows: Rows) -> Accumulators:
         is_valid = rows.values.is_valid()
         codes = rows.codes[is_valid.to_numpy(zero_copy_only=False)]

@@ -28,6 +28,10 @@ class EndValue(Aggregate):
     def parts(self) -> tuple[Part, ...]:
         return (Part("value", aggregate.state_type(self.kind)), Part("time", Types.LONG()))
 
+    @property
+    def options(self) -> str:
+        return " ignore nulls" if self.ignores_nulls else ""
+
     def fold(self, before: Accumulators, rows: Rows) -> Accumulators:
         codes = np.concatenate([np.arange(rows.count), rows.codes])
         values = aggregate.joined(before[0], rows.values)

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from sparkstate import errors
 from sparkstate.functions import Context, KeyedProcessFunction, ReduceFunction, RuntimeContext
 from sparkstate.serde.typeinfo import TypeInformation
 from sparkstate.state.descriptors import ReducingStateDescriptor
@@ -50,9 +51,12 @@ class FilterFunction(_Function, ABC):
 
 
 class _Wrapped(KeyedProcessFunction):
-    """Around a plain function, or around the method ``name`` of an object."""
+    """Around a plain function, or around the method ``name`` of an object of class ``kind``. Raises ``SpecInvalid`` if
+    given anything else."""
 
-    def __init__(self, given: Any, name: str) -> None:
+    def __init__(self, given: Any, name: str, kind: type) -> None:
+        if isinstance(given, type) or not (isinstance(given, kind) or callable(given)):
+            raise errors.SpecInvalid(f"{name}({given!r}): pass a function, or a {kind.__name__} object")
         self._given = given
         self._call: Callable[..., Any] = getattr(given, name, given)
 
@@ -73,7 +77,7 @@ class Map(_Wrapped):
     """``map``."""
 
     def __init__(self, given: MapFunction | Callable[[Any], Any]) -> None:
-        super().__init__(given, "map")
+        super().__init__(given, "map", MapFunction)
 
     def process_element(self, value: Any, ctx: Context) -> Iterable[Any]:
         return (self._call(value),)
@@ -83,7 +87,7 @@ class FlatMap(_Wrapped):
     """``flat_map``."""
 
     def __init__(self, given: FlatMapFunction | Callable[[Any], Iterable[Any] | None]) -> None:
-        super().__init__(given, "flat_map")
+        super().__init__(given, "flat_map", FlatMapFunction)
 
     def process_element(self, value: Any, ctx: Context) -> Iterable[Any] | None:
         found: Iterable[Any] | None = self._call(value)
@@ -94,7 +98,7 @@ class Filter(_Wrapped):
     """``filter``."""
 
     def __init__(self, given: FilterFunction | Callable[[Any], bool]) -> None:
-        super().__init__(given, "filter")
+        super().__init__(given, "filter", FilterFunction)
 
     def process_element(self, value: Any, ctx: Context) -> Iterable[Any] | None:
         return (value,) if self._call(value) else None
@@ -104,7 +108,7 @@ class Reduce(_Wrapped):
     """``reduce``: the rows of a key so far, folded into one, after each row. ``row_type`` is the type of the rows."""
 
     def __init__(self, given: ReduceFunction | Callable[[Any, Any], Any], row_type: TypeInformation) -> None:
-        super().__init__(given, "reduce")
+        super().__init__(given, "reduce", ReduceFunction)
         self._row_type = row_type
 
     def open(self, ctx: RuntimeContext) -> None:

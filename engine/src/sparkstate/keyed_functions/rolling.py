@@ -42,6 +42,9 @@ def _by(choose: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 
 
 _FOLDS: Final[dict[How, Callable[[Any, Any], Any]]] = {"sum": operator.add, "min": _by(min), "max": _by(max)}
+_NUMBERS: Final = ("BYTE", "SHORT", "INT", "LONG", "FLOAT", "DOUBLE")
+"""Arrow adds and compares them by itself."""
+_ORDERED: Final = (*_NUMBERS, "BIG_DEC", "STRING", "SQL_DATE", "INSTANT", "SQL_TIMESTAMP")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +74,37 @@ class Rolling:
         """The state of the other columns."""
         kinds = [self.types[self.columns.index(name)] for name in self.others]
         return ValueStateDescriptor("first", Types.ROW_NAMED(list(self.others), kinds))
+
+    def function(self, on_error: str = "fail") -> RollingRows | RollingBatches:
+        """The function that runs it: on batches if the field is a number and no row may be rejected by itself."""
+        is_number = self.types[self.columns.index(self.field)].describe() in _NUMBERS
+        return RollingBatches(self) if is_number and on_error == "fail" else RollingRows(self)
+
+
+def named(field: object, columns: Sequence[str], keys: Sequence[str], where: str) -> str:
+    """The column that ``field`` names, by its name or its place. Raises ``SpecInvalid``, beginning with ``where``, if
+    there is none, or it is a key."""
+    found = field
+    if isinstance(field, int) and not isinstance(field, bool) and 0 <= field < len(columns):
+        found = columns[field]
+    if not isinstance(found, str) or found not in columns:
+        raise errors.SpecInvalid(
+            f"{where}: there is no such column; the columns are {list(columns)}, from 0; give another name or place"
+        )
+    if found in keys:
+        raise errors.SpecInvalid(f"{where}: {found!r} is a key column; give another one")
+    return found
+
+
+def check_type(how: How, kind: TypeInformation, shown: str, where: str) -> None:
+    """Raise ``SpecInvalid`` for a column that cannot be summed, or not be compared. ``shown`` is its type in words."""
+    found = kind.describe()
+    if how == "sum" and found not in (*_NUMBERS, "BIG_DEC"):
+        raise errors.SpecInvalid(f"{where} is {shown}; give a column of numbers")
+    if found not in _ORDERED:
+        raise errors.SpecInvalid(
+            f"{where} is {shown}; give a column of numbers, strings, dates or timestamps"
+        )
 
 
 class RollingRows(KeyedProcessFunction):

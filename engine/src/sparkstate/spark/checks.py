@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from sparkstate import errors
-from sparkstate.functions import KeyedFunction
+from sparkstate.functions import KeyedFunction, OutputTag
 from sparkstate.operators import kinds
 
 _UID: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
@@ -35,6 +36,20 @@ def check_function(function: object, uid: str, inputs: str, on_error: str = "fai
         )
     assert isinstance(function, KeyedFunction)
     kinds.check(function, uid, on_error)
+
+
+def check_tag(tag: object, call: str) -> None:
+    """Raise ``SpecInvalid`` unless it is the tag of a side output."""
+    if not isinstance(tag, OutputTag):
+        raise errors.SpecInvalid(f"{call}({tag!r}): pass an OutputTag('…', 'name string, …')")
+
+
+def names(given: str | Sequence[str], what: str) -> tuple[str, ...]:
+    """One name or several. Raises ``SpecInvalid``, beginning with ``what``, for anything else."""
+    found = (given,) if isinstance(given, str) else given
+    if not isinstance(found, Sequence) or not all(isinstance(name, str) for name in found):
+        raise errors.SpecInvalid(f"{what} is {given!r}; give the name of a column, or a list of names")
+    return tuple(found)
 
 
 def rejects(uid: str, on_error: str) -> bool:

@@ -250,6 +250,10 @@ class Graph:
 def _check_tags(operator: Operator) -> None:
     found: dict[str, str] = {}
     for what, tag in operator.built_in_tags:
+        if not isinstance(tag, OutputTag):
+            raise errors.SpecInvalid(
+                f"operator {operator.uid!r}: the output of {what} is {tag!r}; pass an OutputTag('…')"
+            )
         other = found.setdefault(tag.tag_id, what)
         if other != what:
             raise errors.SpecInvalid(

@@ -7,9 +7,11 @@ from typing import Generic, TypeVar
 
 from pyspark.sql import types as T
 
-from sparkstate import durations, errors
+from sparkstate import durations
 from sparkstate.functions import OutputTag
-from sparkstate.keyed_functions.interval_join import IntervalJoin, JoinSide, ProcessJoinFunction
+from sparkstate.keyed_functions import join_operation
+from sparkstate.keyed_functions.interval_join import ProcessJoinFunction
+from sparkstate.keyed_functions.join_operation import JoinOperation
 from sparkstate.serde.types import TypeInformation, Types
 from sparkstate.spark import row_types
 from sparkstate.spark.connected import ConnectedStreams
@@ -28,13 +30,7 @@ class IntervalJoinedStreams(Generic[P]):
     def between(self, lower: durations.Duration, upper: durations.Duration) -> BoundedJoin[P]:
         """Join a left row at time *t* with right rows from *t + lower* to *t + upper*, both included. A bound is a
         duration: ``Time.minutes(-5)``, ``"-5 minutes"``, a ``timedelta``, or milliseconds."""
-        least = durations.milliseconds(lower, "between(lower)")
-        most = durations.milliseconds(upper, "between(upper)")
-        if least > most:
-            raise errors.SpecInvalid(
-                f"interval_join(…).between({lower!r}, {upper!r}): the lower bound lies above the upper one; swap them"
-            )
-        return BoundedJoin(self._connected, self._left, self._right, least, most)
+        return BoundedJoin(self._connected, self._left, self._right, join_operation.between(lower, upper))
 
 
 @dataclass(frozen=True)
@@ -44,53 +40,36 @@ class BoundedJoin(Generic[P]):
     _connected: ConnectedStreams[P]
     _left: T.StructType
     _right: T.StructType
-    _least: int
-    _most: int
-    _left_late: OutputTag | None = None
-    _right_late: OutputTag | None = None
+    _operation: JoinOperation
 
     def lower_bound_exclusive(self) -> BoundedJoin[P]:
         """Without the right rows at the lower bound itself."""
-        return replace(self, _least=self._least + 1)
+        return replace(self, _operation=self._operation.lower_bound_exclusive())
 
     def upper_bound_exclusive(self) -> BoundedJoin[P]:
         """Without the right rows at the upper bound itself."""
-        return replace(self, _most=self._most - 1)
+        return replace(self, _operation=self._operation.upper_bound_exclusive())
 
     def side_output_left_late_data(self, tag: OutputTag) -> BoundedJoin[P]:
         """Send left rows that come too late to this side output; without one they are dropped."""
-        return replace(self, _left_late=tag)
+        return replace(self, _operation=self._operation.side_output_left_late_data(tag))
 
     def side_output_right_late_data(self, tag: OutputTag) -> BoundedJoin[P]:
         """The same for right rows."""
-        return replace(self, _right_late=tag)
+        return replace(self, _operation=self._operation.side_output_right_late_data(tag))
 
     def process(self, function: ProcessJoinFunction, *, uid: str, output_schema: str) -> P:
         """Call ``function`` for each pair. The output's rows have the later of the pair's two times. Both streams need
         event time. Rows wait in keyed state until the watermark has passed the times of all their partners."""
-        if not isinstance(function, ProcessJoinFunction):
-            raise errors.SpecInvalid(
-                f"process({function!r}) of {uid!r} is not a ProcessJoinFunction object"
-                + ("; create an instance of the class" if isinstance(function, type) else "")
-            )
-        joined = IntervalJoin(
+        operation = self._operation
+        joined = operation.function(
             function,
-            JoinSide(
-                row_type=_row_type(self._left, uid),
-                late=self._left_late,
-                least=self._least,
-                most=self._most,
-            ),
-            JoinSide(
-                row_type=_row_type(self._right, uid),
-                late=self._right_late,
-                least=-self._most,
-                most=-self._least,
-            ),
+            _row_type(self._left, uid),
+            _row_type(self._right, uid),
+            f"process({function!r}) of {uid!r}",
         )
-        return self._connected.with_own_lateness(
-            joined, uid, output_schema, (self._left_late, self._right_late)
-        )
+        late = (operation.left_late, operation.right_late)
+        return self._connected.with_own_lateness(joined, uid, output_schema, late)
 
 
 def _row_type(struct: T.StructType, uid: str) -> TypeInformation:

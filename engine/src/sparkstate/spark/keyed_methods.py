@@ -8,7 +8,6 @@ from typing import Any, Generic, Literal, TypedDict, TypeVar, Unpack
 
 from pyspark.sql import types as T
 
-from sparkstate import errors
 from sparkstate.functions import KeyedFunction, OutputTag, ReduceFunction
 from sparkstate.keyed_functions import per_record, rolling
 from sparkstate.serde.types import Types
@@ -51,7 +50,6 @@ class KeyedMethods(abc.ABC, Generic[P]):
         **options: Unpack[ProcessOptions],
     ) -> P:
         """One output row for each row: what ``function(row)`` returns."""
-        _check(function, "map", per_record.MapFunction)
         return self.process(per_record.Map(function), uid=uid, output_schema=output_schema, **options)
 
     def flat_map(
@@ -63,7 +61,6 @@ class KeyedMethods(abc.ABC, Generic[P]):
         **options: Unpack[ProcessOptions],
     ) -> P:
         """Any number of output rows for each row: those that ``function(row)`` returns or yields."""
-        _check(function, "flat_map", per_record.FlatMapFunction)
         return self.process(per_record.FlatMap(function), uid=uid, output_schema=output_schema, **options)
 
     def filter(
@@ -74,7 +71,6 @@ class KeyedMethods(abc.ABC, Generic[P]):
         **options: Unpack[ProcessOptions],
     ) -> P:
         """The rows for which ``function(row)`` is true."""
-        _check(function, "filter", per_record.FilterFunction)
         return self.process(per_record.Filter(function), uid=uid, output_schema=self._ddl(), **options)
 
     def reduce(
@@ -86,7 +82,6 @@ class KeyedMethods(abc.ABC, Generic[P]):
     ) -> P:
         """For each row the key's rows so far, folded into one: the first row of a key as it is, then what
         ``function(folded, row)`` returns. The result has the columns of a row."""
-        _check(function, "reduce", ReduceFunction)
         fields = self._columns().fields
         where = f"reduce() of {uid!r}"
         row_type = Types.ROW_NAMED([f.name for f in fields], [row_types.state_type(f, where) for f in fields])
@@ -109,22 +104,17 @@ class KeyedMethods(abc.ABC, Generic[P]):
 
     def _rolling(self, how: rolling.How, field: str | int, uid: str, options: ProcessOptions) -> P:
         struct = self._columns()
-        name = _named(how, field, struct, uid)
-        if name in self._keys:
-            raise errors.SpecInvalid(
-                f"{how}({name!r}) of {uid!r}: {name!r} is a key column; name another one"
-            )
-        where = f"{how}({name!r}) of {uid!r}: the column"
+        where = f"{how}({field!r}) of {uid!r}"
+        name = rolling.named(field, struct.names, self._keys, where)
         row_types.check_rolling(how, struct[name], where)
         made = rolling.Rolling(
             how=how,
             field=name,
             columns=tuple(struct.names),
             keys=self._keys,
-            types=tuple(row_types.state_type(each, f"{how}({name!r}) of {uid!r}") for each in struct.fields),
+            types=tuple(row_types.state_type(each, where) for each in struct.fields),
         )
-        in_batches = row_types.is_number(struct[name].dataType) and options.get("on_error", "fail") == "fail"
-        function = rolling.RollingBatches(made) if in_batches else rolling.RollingRows(made)
+        function = made.function(options.get("on_error", "fail"))
         return self.process(function, uid=uid, output_schema=self._ddl(), **options)
 
     def _ddl(self) -> str:
@@ -132,18 +122,3 @@ class KeyedMethods(abc.ABC, Generic[P]):
         fields = [T.StructField(field.name, field.dataType) for field in self._columns().fields]
         ddl: str = T.StructType(fields).toDDL()
         return ddl
-
-
-def _check(function: object, method: str, kind: type) -> None:
-    if isinstance(function, type) or not (isinstance(function, kind) or callable(function)):
-        raise errors.SpecInvalid(f"{method}({function!r}): pass a function, or a {kind.__name__} object")
-
-
-def _named(how: str, field: str | int, struct: T.StructType, uid: str) -> str:
-    if isinstance(field, int) and not isinstance(field, bool) and 0 <= field < len(struct.names):
-        return str(struct.names[field])
-    if isinstance(field, str) and field in struct.names:
-        return field
-    raise errors.SpecInvalid(
-        f"{how}({field!r}) of {uid!r}: there is no such column; the columns are {struct.names}, from 0"
-    )

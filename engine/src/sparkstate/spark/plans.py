@@ -63,13 +63,15 @@ def watermark_of(frame: DataFrame) -> tuple[str | None, int]:
     return None, 0
 
 
-def check_event_time(frame: DataFrame, column: str) -> None:
-    """Event time is a timestamp, or a long of milliseconds."""
-    kind = frame.schema[column].dataType
+def check_event_time(struct: T.StructType, column: str, call: str) -> None:
+    """Event time is a column of the stream: a timestamp, or a long of milliseconds. Errors name the ``call``."""
+    if column not in struct.names:
+        raise errors.SpecInvalid(f"{call}(event_time={column!r}): give one of the columns {struct.names}")
+    kind = struct[column].dataType
     if not isinstance(kind, (T.TimestampType, T.TimestampNTZType, T.LongType)):
         raise errors.SpecInvalid(
-            f"event time column {column!r} is {kind.simpleString()}; it must be a timestamp, or a bigint of "
-            "milliseconds"
+            f"{call}(event_time={column!r}): the column is {kind.simpleString()}; it must be a timestamp, or a bigint "
+            "of milliseconds"
         )
 
 
@@ -78,7 +80,7 @@ def check_partition_columns(frame: DataFrame, names: Sequence[str], call: str) -
     for name in names:
         if name not in frame.columns:
             raise errors.SpecInvalid(
-                f"{call}(watermark_partition=…): the DataFrame has no column {name!r}, only {frame.columns}"
+                f"{call}(watermark_partition=…): the DataFrame has no column {name!r}; give some of {frame.columns}"
             )
         kind = frame.schema[name].dataType
         if not isinstance(kind, (T.StringType, T.ByteType, T.ShortType, T.IntegerType, T.LongType)):
@@ -259,14 +261,23 @@ def event_time_ms(column: str | Column, kind: T.DataType) -> Column:
     return given if isinstance(kind, T.LongType) else F.unix_millis(given.cast("timestamp"))
 
 
-@functools.lru_cache(maxsize=256)
 def schema_of(ddl: str, what: str) -> T.StructType:
-    """Parse a DDL schema string; remembered, because every epoch asks and the parser is the JVM's."""
+    """Parse a DDL schema string. ``what`` names the argument in an error."""
+    if not isinstance(ddl, str):
+        raise errors.SpecInvalid(f"{what} is {ddl!r}; write columns: 'name string, total long'")
+    return _parsed(ddl, what)
+
+
+@functools.lru_cache(maxsize=256)
+def _parsed(ddl: str, what: str) -> T.StructType:
+    """Remembered, because every epoch asks and the parser is the JVM's."""
     try:
         parsed = T.StructType.fromDDL(ddl)
     except Exception as error:
+        # The message of a parser begins with an empty line.
+        told = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise errors.SpecInvalid(
-            f"{what} is {ddl!r}, which Spark cannot parse: {str(error).splitlines()[0]}"
+            f"{what} is {ddl!r}, which Spark cannot parse: {told} Write columns: 'name string, total long'"
         ) from error
     if not isinstance(parsed, T.StructType) or not parsed.fields:
         raise errors.SpecInvalid(f"{what} is {ddl!r}; write columns: 'name string, total long'")

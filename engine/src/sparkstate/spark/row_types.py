@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import types as T
 
 from sparkstate import errors
+from sparkstate.keyed_functions import rolling
 from sparkstate.serde.typeinfo import TypeInformation
 from sparkstate.serde.types import Types
 
@@ -29,8 +30,6 @@ _WIDE = {
     T.FloatType: Types.DOUBLE(),
 }
 """Types of rows that a function folds: the sum of two values has room in them."""
-_NUMBERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType, T.FloatType, T.DoubleType)
-_ORDERED = (*_NUMBERS, T.DecimalType, T.StringType, T.DateType, T.TimestampType, T.TimestampNTZType)
 
 
 def state_type(field: T.StructField, where: str) -> TypeInformation:
@@ -67,22 +66,14 @@ def _column_type(name: str, kind: T.DataType, argument: str) -> TypeInformation:
     return found
 
 
-def is_number(kind: T.DataType) -> bool:
-    """Whether Arrow adds and compares such values by itself."""
-    return isinstance(kind, _NUMBERS)
-
-
-def check_rolling(how: str, field: T.StructField, where: str) -> None:
-    """Raise ``SpecInvalid`` for a column that cannot be summed (``how`` is ``sum``), or not be compared."""
+def check_rolling(how: rolling.How, field: T.StructField, where: str) -> None:
+    """Raise ``SpecInvalid`` for a column that cannot be summed (``how`` is ``sum``), or not be compared; the error
+    begins with ``where``."""
     kind = field.dataType
-    if how == "sum" and not isinstance(kind, (*_NUMBERS, T.DecimalType)):
-        raise errors.SpecInvalid(f"{where} is {kind.simpleString()}; a sum needs a column of numbers")
-    if not isinstance(kind, _ORDERED):
-        raise errors.SpecInvalid(
-            f"{where} is {kind.simpleString()}; {how} needs a column of numbers, strings, dates or timestamps"
-        )
+    column = f"{where}: column {field.name!r}"
+    rolling.check_type(how, state_type(field, where), kind.simpleString(), column)
     if getattr(kind, "collation", "UTF8_BINARY") != "UTF8_BINARY":
         raise errors.SpecInvalid(
-            f"{where} has the collation {getattr(kind, 'collation', '')}, whose order only Spark knows; use "
+            f"{column} has the collation {getattr(kind, 'collation', '')}, whose order only Spark knows; use "
             "collate(…, 'UTF8_BINARY')"
         )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, overload
 
 from sparkstate import durations, errors
+from sparkstate.aggregates.slices import Slices
 from sparkstate.aggregates.window_aggregation import WindowAggregation
 from sparkstate.functions import KeyedFunction, OutputTag
 from sparkstate.sinks.file_sink import FileSink
@@ -139,9 +140,7 @@ def _event_time(
     call: str, frame: DataFrame, column: str | None, delay: durations.Duration | None
 ) -> tuple[str | None, int]:
     if column is not None:
-        if column not in frame.columns:
-            raise errors.SpecInvalid(f"{call}(event_time={column!r}): the DataFrame has {frame.columns}")
-        plans.check_event_time(frame, column)
+        plans.check_event_time(frame.schema, column, call)
         return column, durations.not_negative_ms(delay if delay is not None else 0, f"{call}(delay=…)")
     if delay is not None:
         raise errors.SpecInvalid(f"{call}(delay={delay!r}) needs event_time= as well")
@@ -154,7 +153,7 @@ def _with_parts(
     """With the columns that tell their parts apart; Kafka's by themselves, where a quiet part cannot hold the job."""
     if columns is None:
         return _with_parts_of_kafka(sources)
-    names = (columns,) if isinstance(columns, str) else tuple(columns)
+    names = checks.names(columns, f"{call}(watermark_partition=…)")
     for source in sources:
         if names and source.event_time is None:
             raise errors.SpecInvalid(f"{call}(watermark_partition={list(names)}) needs an event time")
@@ -171,13 +170,13 @@ def _with_parts_of_kafka(sources: list[graph.Source]) -> list[graph.Source]:
 
 
 def _key_columns(keys: str | Sequence[str], columns: Sequence[str]) -> tuple[str, ...]:
-    names = (keys,) if isinstance(keys, str) else tuple(keys)
+    names = checks.names(keys, "keyed(keys=…)")
     if not names:
-        raise errors.SpecInvalid("keyed() needs at least one key column")
+        raise errors.SpecInvalid(f"keyed(keys={keys!r}): give at least one key column")
     for name in names:
         if name not in columns:
             raise errors.SpecInvalid(
-                f"key column {name!r} is not in the data; its columns are {list(columns)}"
+                f"key column {name!r} is not in the data; give some of its columns, {list(columns)}"
             )
     return names
 
@@ -186,7 +185,7 @@ def _key_columns(keys: str | Sequence[str], columns: Sequence[str]) -> tuple[str
 class KeyedStream(KeyedMethods["ProcessedStream"]):
     """A stream partitioned by key; ``process`` puts an operator on it."""
 
-    _graph: graph.Graph
+    _graph: graph.Graph = field(repr=False)
     _upstream: tuple[str, str | None] | None
     _keys: tuple[str, ...]
     _event_time: str | None
@@ -220,6 +219,10 @@ class KeyedStream(KeyedMethods["ProcessedStream"]):
     def interval_join(self, other: KeyedStream) -> IntervalJoinedStreams[ProcessedStream]:
         """Join rows of this stream, the left one, with rows of ``other``, the right one, that have the same key and
         nearby event times: ``.between(lower, upper).process(function, …)``."""
+        if not isinstance(other, KeyedStream):
+            raise errors.SpecInvalid(
+                f"interval_join({other!r}): pass a keyed stream: sparkstate.keyed(b, …), or operator.keyed(…)"
+            )
         connected = self.connect(other)
         return IntervalJoinedStreams(connected, self._columns(), other._columns())
 
@@ -291,7 +294,7 @@ class KeyedStream(KeyedMethods["ProcessedStream"]):
     ) -> ProcessedStream:
         """``window(…).agg(…)``."""
         checks.check_uid(uid, "agg")
-        slices = windowed.slices_of(operation, uid)
+        slices = Slices(*operation.fixed_lengths(f"agg(…) of {uid!r}"))
         frame = self._graph.sources_of(self._source)[0][1].frame
         if self._upstream is not None:
             frame = frame.sparkSession.createDataFrame([], self._columns())
@@ -324,12 +327,13 @@ class KeyedStream(KeyedMethods["ProcessedStream"]):
 class ProcessedStream:
     """An operator's output. It is no DataFrame: it exists only within an epoch."""
 
-    _graph: graph.Graph
+    _graph: graph.Graph = field(repr=False)
     _uid: str
     _tag: str | None
 
     def side_output(self, tag: OutputTag) -> ProcessedStream:
         """The rows that the operator yielded with this tag, or the late or failed rows if the tag is theirs."""
+        checks.check_tag(tag, "side_output")
         operator = self._graph.operators[self._uid]
         built_in = {built_in_tag.tag_id for _, built_in_tag in operator.built_in_tags}
         if tag.schema is None and tag.tag_id not in built_in:
@@ -347,8 +351,8 @@ class ProcessedStream:
         """
         schema = plans.output_type(self._graph, self._uid, self._tag)
         names = _key_columns(keys, schema.names)
-        if event_time is not None and event_time not in schema.names:
-            raise errors.SpecInvalid(f"keyed(event_time={event_time!r}): the output has {schema.names}")
+        if event_time is not None:
+            plans.check_event_time(schema, event_time, "keyed")
         return KeyedStream(self._graph, (self._uid, self._tag), names, event_time)
 
     def connect(self, other: BroadcastStream) -> BroadcastConnectedStreams[ProcessedStream]:
@@ -360,9 +364,9 @@ class ProcessedStream:
         """Let every slot see the output, for ``keyed(…).connect(…)`` in the same epoch. ``states`` describe the
         broadcast state that its rows build; ``event_time`` is as in ``keyed``."""
         check_states(states)
-        names = plans.output_type(self._graph, self._uid, self._tag).names
-        if event_time is not None and event_time not in names:
-            raise errors.SpecInvalid(f"broadcast(event_time={event_time!r}): the output has {names}")
+        if event_time is not None:
+            schema = plans.output_type(self._graph, self._uid, self._tag)
+            plans.check_event_time(schema, event_time, "broadcast")
         upstream = (self._uid, self._tag)
         made = graph.Input(keys=(), upstream=upstream, event_time=event_time, is_broadcast=True)
         return BroadcastStream(made, states)

@@ -149,7 +149,8 @@ class _Reader:
         except errors.SpecInvalid as error:
             raise errors.SpecInvalid(f"{where}: {error}") from None
         state = _KINDS.get(_class(function), name)
-        return Output(field.name, state, made, column, kind, _definition(function, state, made))
+        argument = _unqualified(function.children().apply(0))
+        return Output(field.name, state, made, column, kind, f"{state}({argument}{made.options})")
 
     def _input(self, function: Any, name: str, where: str) -> tuple[str, pa.DataType]:
         """The column of an aggregate's values, and its type."""
@@ -203,16 +204,6 @@ class _Reader:
                 f"{where}: {sql} cannot be computed before rows go to the slots; make it a column of the DataFrame by "
                 "withColumn before keyed(…), and aggregate that"
             )
-
-
-def _definition(function: Any, name: str, made: Aggregate) -> str:
-    """The aggregate as SQL has it. Two that differ in it must not share state."""
-    more = ""
-    if isinstance(made, EndValue) and made.ignores_nulls:
-        more = " ignore nulls"
-    if isinstance(made, DistinctCount):
-        more = f", rsd {made.deviation}"
-    return f"{name}({_unqualified(function.children().apply(0))}{more})"
 
 
 def _unqualified(expression: Any) -> str:

@@ -10,7 +10,6 @@ from pyspark.sql import Column
 from pyspark.sql import types as T
 
 from sparkstate import durations, errors
-from sparkstate.aggregates.slices import Slices
 from sparkstate.functions import AggregateFunction, OutputTag, ReduceFunction
 from sparkstate.serde.typeinfo import TypeInformation
 from sparkstate.spark import row_types
@@ -18,11 +17,6 @@ from sparkstate.spark.combining import Phases
 from sparkstate.windows.evictors import Evictor
 from sparkstate.windows.functions import ProcessWindowFunction, WindowFunction
 from sparkstate.windows.operation import WindowOperation
-from sparkstate.windows.time_windows import (
-    FixedWindows,
-    SlidingEventTimeWindows,
-    TumblingEventTimeWindows,
-)
 from sparkstate.windows.trigger import Trigger
 
 P = TypeVar("P")
@@ -183,24 +177,6 @@ class WindowedStream(Generic[P]):
             late_output=self.operation.late_tag,
             sort_by_event_time=sort_by_event_time,
         )
-
-
-def slices_of(operation: WindowOperation, uid: str) -> Slices:
-    """The slices of windows with built-in aggregates. Raises ``SpecInvalid`` for windows that have none."""
-    assigner = operation.assigner
-    if type(assigner) not in (TumblingEventTimeWindows, SlidingEventTimeWindows):
-        raise errors.SpecInvalid(
-            f"agg(…) of {uid!r}: the windows are {assigner!r}; it needs TumblingEventTimeWindows or "
-            "SlidingEventTimeWindows: use aggregate(…) for others"
-        )
-    for chosen, what in ((operation.chosen_trigger, "trigger"), (operation.chosen_evictor, "evictor")):
-        if chosen is not None:
-            raise errors.SpecInvalid(
-                f"agg(…) of {uid!r}: {what}({chosen!r}) is not possible with it, because the rows of a window are not "
-                "kept one by one; leave it out, or use aggregate(…)"
-            )
-    assert isinstance(assigner, FixedWindows)
-    return Slices(assigner.size, assigner.slide, assigner.offset, operation.lateness_ms)
 
 
 def check_event_time(operation: WindowOperation, has_event_time: bool) -> None:

@@ -1,4 +1,5 @@
-"""For tests of jobs and of backends: a harness for one function, and the conformance kit as tests.
+"""For tests of jobs and of backends: a harness for one function, the calls of a job's keyed stream that make functions,
+and the conformance kit as tests.
 
 A real operator runs here over a real backend, without Spark and without processes. The room knows operators, backends
 and types. It knows neither ``spark`` nor ``control`` nor the driver, so a user's test needs no Java; and nothing
@@ -13,6 +14,7 @@ from sparkstate.testing.broadcast_harness import BroadcastHarness, KeyedBroadcas
 from sparkstate.testing.harness import HarnessSnapshot, KeyedProcessHarness
 from sparkstate.testing.manual_clock import ManualClock
 from sparkstate.testing.two_input_harness import KeyedCoProcessHarness
+from sparkstate.testing.typed_stream import TypedStream, keyed
 
 __all__ = [
     "BackendConformance",
@@ -22,5 +24,7 @@ __all__ = [
     "KeyedCoProcessHarness",
     "KeyedProcessHarness",
     "ManualClock",
+    "TypedStream",
     "check_shard_store",
+    "keyed",
 ]

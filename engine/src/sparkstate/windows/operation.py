@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 from sparkstate import durations, errors
 from sparkstate.functions import OutputTag
@@ -20,6 +20,11 @@ from sparkstate.windows.evictors import Evictor
 from sparkstate.windows.fixed_operator import FixedWindowOperator
 from sparkstate.windows.functions import ProcessWindowFunction, WindowFunction
 from sparkstate.windows.merging_operator import MergingWindowOperator
+from sparkstate.windows.time_windows import (
+    FixedWindows,
+    SlidingEventTimeWindows,
+    TumblingEventTimeWindows,
+)
 from sparkstate.windows.trigger import Trigger
 from sparkstate.windows.window_operator import WindowOperator
 
@@ -47,7 +52,7 @@ class WindowOperation:
     lateness_ms: int = 0
     late_tag: OutputTag | None = None
 
-    def trigger(self, trigger: Trigger) -> WindowOperation:
+    def trigger(self, trigger: Trigger) -> Self:
         """With this trigger instead of the assigner's own."""
         if not isinstance(trigger, Trigger):
             raise errors.SpecInvalid(
@@ -60,7 +65,7 @@ class WindowOperation:
             )
         return replace(self, chosen_trigger=trigger)
 
-    def evictor(self, evictor: Evictor) -> WindowOperation:
+    def evictor(self, evictor: Evictor) -> Self:
         """With this evictor. All rows of a window are kept then, also under ``reduce`` and ``aggregate``."""
         if not isinstance(evictor, Evictor):
             raise errors.SpecInvalid(
@@ -68,7 +73,7 @@ class WindowOperation:
             )
         return replace(self, chosen_evictor=evictor)
 
-    def allowed_lateness(self, lateness: durations.Duration) -> WindowOperation:
+    def allowed_lateness(self, lateness: durations.Duration) -> Self:
         """A window takes rows until the watermark is ``lateness`` behind its last moment."""
         found = durations.milliseconds(lateness, "allowed_lateness(…)")
         if found < 0:
@@ -77,7 +82,7 @@ class WindowOperation:
             self._need_event_time("allowed_lateness(…)")
         return replace(self, lateness_ms=found)
 
-    def side_output_late_data(self, tag: OutputTag) -> WindowOperation:
+    def side_output_late_data(self, tag: OutputTag) -> Self:
         """Rows whose windows have all ended go to this side output. Without it they are counted and dropped."""
         if not isinstance(tag, OutputTag):
             raise errors.SpecInvalid(f"side_output_late_data({tag!r}): pass an OutputTag('…')")
@@ -153,6 +158,24 @@ class WindowOperation:
         if not isinstance(window_function, WindowFunction):
             raise _refused("apply", "a WindowFunction", window_function)
         return self._listing(window_function, element_type, "apply")
+
+    def fixed_lengths(self, where: str) -> tuple[int, int, int, int]:
+        """Size, slide, offset and lateness in ms, of windows whose rows may be added up without being kept. Raises
+        ``SpecInvalid``, beginning with ``where``, for others."""
+        assigner = self.assigner
+        if type(assigner) not in (TumblingEventTimeWindows, SlidingEventTimeWindows):
+            raise errors.SpecInvalid(
+                f"{where}: the windows are {assigner!r}; it needs TumblingEventTimeWindows or "
+                "SlidingEventTimeWindows: use aggregate(…) for others"
+            )
+        for chosen, what in ((self.chosen_trigger, "trigger"), (self.chosen_evictor, "evictor")):
+            if chosen is not None:
+                raise errors.SpecInvalid(
+                    f"{where}: {what}({chosen!r}) is not possible with it, because the rows of a window are not "
+                    "kept one by one; leave it out, or use aggregate(…)"
+                )
+        assert isinstance(assigner, FixedWindows)
+        return assigner.size, assigner.slide, assigner.offset, self.lateness_ms
 
     # --- putting it together
 

@@ -2,7 +2,8 @@
 
 ``matched`` connects the sources; ``counted`` connects its output with a source; ``settled`` connects its two outputs;
 ``priced`` lets every slot see a third source, as do ``checked`` and ``announced`` without keys; ``joined`` joins the
-sources by time; ``large`` and ``spent`` read one with the short methods of a keyed stream."""
+sources by time; ``large`` and ``spent`` read one with short methods of a keyed stream. With ``params["methods"]`` the
+other short methods do so too: each operator costs a job of Spark in every epoch."""
 
 from __future__ import annotations
 
@@ -160,6 +161,28 @@ class Pair(ProcessJoinFunction):
         yield left.id, right.order_id, ctx.get_timestamp()
 
 
+def together(one: Any, other: Any) -> tuple[Any, ...]:
+    """The first order of a customer, with the amounts of both and the later time."""
+    return one.customer, one.id, one.amount + other.amount, max(one.at, other.at)
+
+
+def other_methods(orders: Any) -> dict[str, Any]:
+    """A short method each, by the operator's uid."""
+    return {
+        "halved": orders.map(
+            lambda order: (order.id, order.amount // 2), uid="halved", output_schema="id bigint, half bigint"
+        ),
+        "pieces": orders.flat_map(
+            lambda order: [(order.id, piece) for piece in range(order.amount % 3)],
+            uid="pieces",
+            output_schema="id bigint, piece bigint",
+        ),
+        "together": orders.reduce(together, uid="together"),
+        "least": orders.min("amount", uid="least"),
+        "latest": orders.max("at", uid="latest"),
+    }
+
+
 def read(spark: Any, params: dict[str, str], name: str, schema: str) -> Any:
     return (
         spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(f"{params['input']}/{name}")
@@ -205,6 +228,7 @@ def job(spark: Any, params: dict[str, str]) -> None:
     announced = matched.connect(known).process(AnnouncedRow(), uid="announced", output_schema="id bigint")
     large = of_customer.filter(lambda order: order.amount > 6, uid="large")
     spent = of_customer.sum("amount", uid="spent")
+    others = other_methods(of_customer) if "methods" in params else {}
     for name, stream in (
         ("matched", matched),
         ("unpaid", unpaid),
@@ -216,5 +240,6 @@ def job(spark: Any, params: dict[str, str]) -> None:
         ("announced", announced),
         ("large", large),
         ("spent", spent),
+        *others.items(),
     ):
         stream.sink(sparkstate.FileSink(f"{out}/{name}"))
