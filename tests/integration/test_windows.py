@@ -92,10 +92,10 @@ def test_windows_are_exact_when_a_slot_dies_in_the_middle_of_them(
 
 
 def make_files(folder: Path) -> Files:
-    """Twelve files of rows. Those of some more keys are in the second file, and, late, in the seventh: some in windows
+    """Eight files of rows. Those of some more keys are in the second file, and, late, in the sixth: some in windows
     that have not ended, some in windows that are put out again, some in none."""
-    made = by_file(totals.make_input(folder, files=12))
-    for number, times in ((1, (150, 250, 260, 350)), (6, (120, 150, 210, 220, 280, 350, 380))):
+    made = by_file(totals.make_input(folder, files=8))
+    for number, times in ((1, (110, 150, 160, 250)), (5, (20, 50, 110, 120, 180, 250, 280))):
         made[number] += [
             (f"{BEHIND}-{key}", 100_000 + 1000 * number + 10 * key + place, 1, at)
             for key in range(5)
@@ -225,7 +225,7 @@ def test_windows_are_those_of_spark_sql_through_kills_and_a_savepoint(
         driver.finish()
     savepoint = driver.end()["savepoint"]["location"]
 
-    files += by_file(totals.make_input(tmp_path / "in", files=3, first=12, seed=8))
+    files += by_file(totals.make_input(tmp_path / "in", files=2, first=8, seed=8))
     copy = driving.manifest(
         tmp_path,
         "windowed.py",
