@@ -1,7 +1,7 @@
 """Windows over the rows of ``totals.py``, record by record: of each kind, under each way to fill and to fire them.
 
-``params["windows"]`` names the outputs, with commas between them. What they hold does not depend on the order of a
-key's rows in an epoch, which has one file.
+``params["windows"]`` names the outputs, with commas between them. No output depends on the order of a key's rows
+within an epoch, which has one file.
 """
 
 from __future__ import annotations
