@@ -107,17 +107,44 @@ def test_a_killed_job_gives_what_sparks_windows_give(
     check_same(found, wanted, keys)
 
 
-def kill_in_epoch(driver: driving.Driver, phase: ProcessPhase, epoch: int) -> None:
-    """SIGKILL the first slot in a phase of this epoch, or of a later one if this one was over already."""
+def kill_in_epoch(driver: driving.Driver, phase: ProcessPhase, epoch: int, process: str = "slot-0") -> None:
+    """SIGKILL the first slot, or one of Spark's Python workers, in a phase of this epoch, or of a later one if this one
+    was over already."""
     while True:
-        driver.hold("slot-0", phase)
-        pid = driver.held("slot-0", phase)
-        reached = [each["epoch"] for each in driver.phases() if each["process"] == "slot-0"][-1]
+        driver.hold(process, phase)
+        pid = driver.held(process, phase)
+        reached = [each["epoch"] for each in driver.phases() if each["process"] == process][-1]
         if reached >= epoch:
             os.kill(pid, signal.SIGKILL)
             driver.release()
             return
-        driver.release("slot-0")
+        driver.release(process)
+
+
+@pytest.mark.extra
+@pytest.mark.fault(
+    broken="one of Spark's Python workers is killed (SIGKILL)",
+    when="after it brought slots rows that Spark has combined, while windows end",
+    expected="Spark runs the task again, and all combined rows go to a fresh attempt in the same epoch; no restart; "
+    "windows are those of Spark SQL",
+)
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+def test_combined_rows_of_a_worker_that_dies_count_once(tmp_path: Path, backend: str) -> None:
+    window_rows.make_input(tmp_path / "in", files=12)
+    params = {"keys": "n", "size": "4 seconds", "slide": "1 second", "phases": "two"}
+    document = driving.manifest(
+        tmp_path, "window_aggregates.py", params=params, stateBackend={"type": backend}
+    )
+    with driving.Driver(tmp_path, document) as driver:
+        kill_in_epoch(driver, ProcessPhase.FEED, 8, "worker")
+        driver.finish()
+    assert "its rows are brought again" in driver.log()
+    assert {each["incarnation"] for each in driver.phases() if each["phase"] == "finish"} == {1}
+    found, wanted = (
+        totals.read(tmp_path / "out"),
+        spark_windows(tmp_path / "in", ["n"], "4 seconds", "1 second"),
+    )
+    check_same(found, [{name: row[name] for name in found[0]} for row in wanted], ["n"])
 
 
 def test_windows_go_on_from_savepoints_in_two_three_and_one_slots_and_other_windows_are_refused(

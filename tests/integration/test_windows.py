@@ -1,9 +1,11 @@
-"""Windows in whole jobs: what they put out is what Spark SQL's windows say of the same rows, each window once, through
-kills of slots, and over a savepoint into another backend and another number of slots."""
+"""Windows in whole jobs: what they put out is what Spark SQL's windows say of the same rows, or what lists of rows
+give, each window once, through kills of slots, and over a savepoint into another backend and number of slots."""
 
 from __future__ import annotations
 
-from collections import Counter
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +20,17 @@ from sparkstate_tools.drivers import driving, totals
 
 pytestmark = pytest.mark.spark
 
-WINDOWS = {
+Files = list[list[totals.Row]]
+"""Rows by file: an epoch reads one."""
+BEHIND = "behind"
+"""How keys begin whose rows come late. In windows that do not wait for them they are incomplete."""
+WINDOWS: Mapping[str, Callable[[Column], Column]] = {
     "tumbling": lambda at: F.window(at, "300 milliseconds"),
     "sliding": lambda at: F.window(at, "600 milliseconds", "200 milliseconds", "50 milliseconds"),
     "session": lambda at: F.session_window(at, "20 milliseconds"),
+    "dynamic": lambda at: F.session_window(
+        at, F.concat((F.col("v") * 3 + 2).cast("string"), F.lit(" milliseconds"))
+    ),
 }
 
 
@@ -79,18 +88,135 @@ def test_windows_are_exact_when_a_slot_dies_in_the_middle_of_them(
         assert found == by_spark(frame, WINDOWS[name](F.col("at"))), name
 
 
-@pytest.mark.parametrize(("first", "second"), [("hashmap", "rocksdb"), ("rocksdb", "hashmap")])
+# --- every kind of windows, through kills and a savepoint
+
+
+def make_files(folder: Path) -> Files:
+    """Eight files of rows. Those of some more keys are in the second file, and, late, in the sixth: some in windows
+    that have not ended, some in windows that are put out again, some in none."""
+    made = by_file(totals.make_input(folder, files=8))
+    for number, times in ((1, (110, 150, 160, 250)), (5, (20, 50, 110, 120, 180, 250, 280))):
+        made[number] += [
+            (f"{BEHIND}-{key}", 100_000 + 1000 * number + 10 * key + place, 1, at)
+            for key in range(5)
+            for place, at in enumerate(times)
+        ]
+        totals.write(folder / f"{number:05d}.parquet", made[number], number)
+    return made
+
+
+def by_file(rows: list[totals.Row]) -> Files:
+    return [rows[first : first + 200] for first in range(0, len(rows), 200)]
+
+
+def rows_of_keys(files: Files) -> Mapping[str, list[int]]:
+    """For each key the file of each of its rows, in order."""
+    found = defaultdict(list)
+    for number, rows in enumerate(files):
+        for key, *_ in rows:
+            found[key].append(number)
+    return found
+
+
+def put_out_again(files: Files) -> tuple[Counter[Any], Counter[Any]]:
+    """What windows of 100 ms put out with 150 ms of allowed lateness, and the rows that are later than that."""
+    values: dict[tuple[str, int], list[int]] = defaultdict(list)
+    out, late, watermark = Counter[Any](), Counter[Any](), -math.inf
+    for rows in [*files, None]:
+        for row in rows or ():
+            key, _, value, at = row
+            window = key, at - at % 100
+            if window[1] + 99 + 150 <= watermark:
+                late[row] += 1
+                continue
+            values[window].append(value)
+            if window[1] + 99 <= watermark:
+                out[result(window, values[window])] += 1
+        # Of a disorder of 500 ms, as in the job; at the end of the input all time is over.
+        reached = max(watermark, max(row[3] for row in rows) - 501) if rows else math.inf
+        for window, found in values.items():
+            if watermark < window[1] + 99 <= reached:
+                out[result(window, found)] += 1
+        watermark = reached
+    return out, late
+
+
+def result(window: tuple[str, int], values: list[int]) -> tuple[Any, ...]:
+    key, start = window
+    return key, start, start + 100, sum(values), len(values)
+
+
+def wanted(name: str, files: Files) -> Counter[Any]:
+    """What the job's output of that name holds."""
+    frame = frame_of([row for rows in files for row in rows if not row[0].startswith(BEHIND)])
+    if name in WINDOWS:
+        return by_spark(frame, WINDOWS[name](F.col("at")))
+    if name == "reduced":
+        window = F.window("at", "300 milliseconds")
+        found = frame.groupBy("k", window).agg(F.max("id"), F.sum("v"), F.unix_millis(F.min("at")))
+        return Counter(tuple(row) for row in found.drop("window").collect())
+    if name == "again":
+        return put_out_again(files)[0]
+    if name == "epochs":
+        values = defaultdict(list)
+        for number, rows in enumerate(files):
+            for key, _, value, _ in rows:
+                values[number, key].append(value)
+        return Counter((key, sum(each), len(each)) for (_, key), each in values.items())
+    places = rows_of_keys(files)
+    if name == "counted":
+        return Counter(
+            (key, n // 3, file)
+            for key, its in places.items()
+            for n, file in enumerate(its[: len(its) // 3 * 3])
+        )
+    assert name == "purged"
+    return Counter(
+        (key, file)
+        for key, its in places.items()
+        for n, file in enumerate(its[: len(its) // 4 * 4])
+        if n % 4 >= 2
+    )
+
+
+def put_out(name: str, rows: list[tuple[Any, ...]], files: Files) -> Counter[Any]:
+    """The same of what the job has put out."""
+    if name == "epochs":  # which moment of wall time an epoch had is not known
+        return Counter((key, total, number) for key, _, _, total, number in rows)
+    if name in ("counted", "purged"):
+        file_of = {(key, row): number for number, its in enumerate(files) for key, row, *_ in its}
+        assert len({row[-1] for row in rows}) == len(rows), "a row was put out twice"
+        return Counter((*row[:-1], file_of[row[0], row[-1]]) for row in rows)
+    return Counter(row for row in rows if name == "again" or not row[0].startswith(BEHIND))
+
+
+def read(folder: Path) -> list[tuple[Any, ...]]:
+    return [tuple(row.values()) for row in totals.read(folder)]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "names"),
+    [
+        ("hashmap", "rocksdb", ("sliding", "dynamic", "reduced", "counted")),
+        ("rocksdb", "hashmap", ("tumbling", "session", "purged", "again", "epochs")),
+    ],
+    ids=["hashmap, then rocksdb", "rocksdb, then hashmap"],
+)
 def test_windows_are_those_of_spark_sql_through_kills_and_a_savepoint(
-    tmp_path: Path, first: str, second: str
+    tmp_path: Path, first: str, second: str, names: tuple[str, ...]
 ) -> None:
-    rows = totals.make_input(tmp_path / "in", files=12)
+    files = make_files(tmp_path / "in")
     document = driving.manifest(
-        tmp_path, "windowed.py", stateBackend={"type": first}, trigger={"processingTime": "100ms"}
+        tmp_path,
+        "windowed.py",
+        params={"windows": ",".join(names)},
+        stateBackend={"type": first},
+        trigger={"processingTime": "100ms"},
     )
     with driving.Driver(tmp_path, document) as driver, driver.client() as client:
         driver.kill_in("slot-0", ProcessPhase.FINISH)
         driving.wait_for(
-            lambda: all(totals.read(tmp_path / "out" / name) for name in WINDOWS),
+            lambda: all(totals.read(tmp_path / "out" / name) for name in names),
             driving.PATIENCE_S,
             "windows of each kind",
             driver.process,
@@ -99,7 +225,7 @@ def test_windows_are_those_of_spark_sql_through_kills_and_a_savepoint(
         driver.finish()
     savepoint = driver.end()["savepoint"]["location"]
 
-    rows += totals.make_input(tmp_path / "in", files=3, first=12, seed=8)
+    files += by_file(totals.make_input(tmp_path / "in", files=2, first=8, seed=8))
     copy = driving.manifest(
         tmp_path,
         "windowed.py",
@@ -107,15 +233,18 @@ def test_windows_are_those_of_spark_sql_through_kills_and_a_savepoint(
         slots=3,
         stateBackend={"type": second},
         restoreFrom={"uri": savepoint},
-        params={"output": str(tmp_path / "copy")},
+        params={"windows": ",".join(names), "output": str(tmp_path / "copy")},
     )
     with driving.Driver(tmp_path / "second", copy) as driver:
         driver.kill_in("slot-1", ProcessPhase.COMMIT)
         driver.finish()
 
-    frame = frame_of(rows)
-    for name, window in WINDOWS.items():
-        before = [tuple(row.values()) for row in totals.read(tmp_path / "out" / name)]
-        after = [tuple(row.values()) for row in totals.read(tmp_path / "copy" / name)]
+    for name in names:
+        before, after = read(tmp_path / "out" / name), read(tmp_path / "copy" / name)
         assert before and after, name
-        assert Counter(before + after) == by_spark(frame, window(F.col("at"))), name
+        assert put_out(name, before + after, files) == wanted(name, files), name
+    if "again" in names:
+        windows, late = put_out_again(files)
+        assert len({window[:2] for window in windows}) < windows.total(), "no window is put out again"
+        assert late.total() > 0
+        assert Counter(read(tmp_path / "out" / "behind") + read(tmp_path / "copy" / "behind")) == late

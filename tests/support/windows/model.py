@@ -65,8 +65,10 @@ class Pane:
 class Model:
     """Runs a program. ``out`` and ``late`` are what was put out in the last epoch."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, reduces: bool = False) -> None:
+        """``reduces``: nothing comes of no rows, which an evictor may leave."""
         self.program = program
+        self.reduces = reduces
         self.panes: dict[str, list[Pane]] = defaultdict(list)
         self.watermark: float = -math.inf
         self.now = 0
@@ -249,7 +251,7 @@ class Model:
         evictor = self.program.evictor
         if evictor is not None and not evictor[2]:
             self._evict(pane)
-        if pane.rows or evictor is not None:
+        if pane.rows or (evictor is not None and not self.reduces):
             self.out.append((key, pane.name, tuple(value for value, _ in pane.rows)))
         if evictor is not None and evictor[2]:
             self._evict(pane)

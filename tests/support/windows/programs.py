@@ -10,8 +10,13 @@ from sparkstate import windows
 from sparkstate.functions import AggregateFunction, KeyedProcessFunction, OutputTag
 from sparkstate.serde.types import Types
 
-ROW = Types.ROW_NAMED(["key", "value"], [Types.STRING(), Types.LONG()])
+ROW = Types.ROW_NAMED(["key", "value", "values"], [Types.STRING(), Types.LONG(), Types.STRING()])
 LATE = OutputTag("late")
+
+
+def row(key: str, value: int) -> dict[str, Any]:
+    """A row of the model. ``values`` is text, in which ``reduce`` keeps the values of all rows."""
+    return {"key": key, "value": value, "values": f"{value} "}
 
 
 def named(window: Any) -> tuple[Any, ...]:
@@ -49,6 +54,19 @@ class Values(AggregateFunction):
 
     def merge(self, acc_a, acc_b):
         return acc_a + acc_b
+
+
+def both(one: Any, other: Any) -> tuple[Any, ...]:
+    """Of a row and a further one the row that has the values of both."""
+    return one.key, one.value, one.values + other.values
+
+
+class Reduced(windows.WindowFunction):
+    """Puts out the values of the one row that is left of a window."""
+
+    def apply(self, key, window, inputs):
+        (only,) = inputs
+        yield key, named(window), tuple(map(int, only.values.split()))
 
 
 class Result(windows.ProcessWindowFunction):
@@ -104,7 +122,7 @@ def trigger(program: Program) -> windows.Trigger | None:
 
 
 def function(program: Program, by: str) -> KeyedProcessFunction:
-    """The program as a keyed function; ``by``: process, apply or aggregate."""
+    """The program as a keyed function; ``by``: process, apply, aggregate or reduce."""
     made = windows.over(assigner(program))
     if (chosen := trigger(program)) is not None:
         made = made.trigger(chosen)
@@ -119,6 +137,8 @@ def function(program: Program, by: str) -> KeyedProcessFunction:
         return made.aggregate(
             Values(), Result(), accumulator_type=Types.STRING(), element_type=ROW if program.evictor else None
         )
+    if by == "reduce":
+        return made.reduce(both, Reduced(), value_type=ROW)
     return (
         made.apply(ApplyRows(), element_type=ROW) if by == "apply" else made.process(Rows(), element_type=ROW)
     )

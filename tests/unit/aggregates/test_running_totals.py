@@ -3,6 +3,7 @@ sums at the ends of 64 bits; and how few rows a window costs."""
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter, defaultdict
 from dataclasses import replace
 from pathlib import Path
@@ -13,9 +14,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.operators.window_harness import harness
+from support.operators.window_harness import WindowEpochs, harness
 
-from sparkstate import columns, errors
+from sparkstate import errors
 from sparkstate.aggregates.accumulators import Output
 from sparkstate.aggregates.extremes import Extreme
 from sparkstate.aggregates.kept_merges import HERE
@@ -23,15 +24,8 @@ from sparkstate.aggregates.running_totals import RunningTotals
 from sparkstate.aggregates.slices import Slices
 from sparkstate.aggregates.sums import Average, Count, Sum
 from sparkstate.aggregates.terms import Terms
-from sparkstate.aggregates.window_aggregation import WindowAggregation
-from sparkstate.backends import loader
 from sparkstate.functions import MIN_WATERMARK
-from sparkstate.keygroups import KeySpace
-from sparkstate.operators import kinds
-from sparkstate.operators.epoch import commit_overlays
-from sparkstate.serde.types import Types
-from sparkstate.settings import MIB, StateBackendSettings
-from sparkstate.testing import KeyedProcessHarness, ManualClock
+from sparkstate.testing import KeyedProcessHarness
 
 LONG, DOUBLE = pa.int64(), pa.float64()
 WRAPPING = Output("total", "sum", Sum(LONG, is_checked=False), "v", LONG)
@@ -250,49 +244,44 @@ def test_a_sum_that_does_not_fit_fails_or_wraps_around(backend: Any, sign: int) 
 def test_a_window_costs_its_slices_and_one_row(tmp_path: Path, backend: Any) -> None:
     """Where each key has a row in each slice, an epoch writes the new slice and the total of each key, and deletes the
     slice that no window has any more; all fields of each are one row."""
-    space = KeySpace(16, 2)
-    factory = loader.create_store_factory(
-        StateBackendSettings(type=backend, managed_memory_bytes=8 * MIB), tmp_path
-    )
-    stores = {
-        shard: factory.create(shard, space.key_groups_of_shard(shard), tmp_path / str(shard))
-        for shard in range(2)
-    }
-    fields = [("k", LONG), ("window_start", pa.timestamp("us", "UTC")), ("rows", LONG), ("total", LONG)]
-    spec = kinds.spec(
-        WindowAggregation(Slices(60, 10), ("k",), SUMS),
-        uid="windows",
-        row_columns=("k", "v"),
-        key_columns=("k",),
-        key_type=Types.LONG(),
-        event_time_column=columns.TIMESTAMP,
-        output_schema=pa.schema([*fields, ("values", LONG)]),
-    )
-    operator = kinds.make(spec, stores, space, ManualClock(), 0, 1)
-    operator.open()
-    written: list[Counter[tuple[str, bool]]] = []
-    for epoch in range(9):
-        batch = pa.record_batch(
-            {
-                "k": list(range(7)),
-                "v": [epoch] * 7,
-                columns.KEY_GROUP: pa.array(range(0, 14, 2), pa.int32()),
-                columns.TIMESTAMP: [epoch * 10 + 3] * 7,
-            }
-        )
-        overlay: Any = operator.begin(epoch + 1, epoch * 10 - 1 if epoch else MIN_WATERMARK, 0)
-        operator.process_batch(overlay, batch)
-        operator.finish(overlay, epoch * 10 + 9)
-        written.append(
-            Counter(
-                (change.spec.name, flag)
-                for of_shard in operator.changes(overlay).by_shard.values()
-                for change in of_shard
-                for flag in ([] if change.pairs is None else change.pairs.present.tolist())
-            )
-        )
-        commit_overlays([(operator, overlay)])
-    assert written[-1] == {("rows", True): 7, ("rows", False): 7, ("running total", True): 7}
-    for store in stores.values():
-        store.close()
-    factory.close()
+    with contextlib.closing(WindowEpochs(tmp_path, backend, Slices(60, 10), SUMS)) as windows:
+        for epoch in range(9):
+            rows = [(key, epoch, epoch * 10 + 3) for key in range(7)]
+            written = windows.epoch(rows, epoch * 10 + 9)
+    names = Counter((name, is_there) for name, _, _, is_there in written)
+    assert names == {("rows", True): 7, ("rows", False): 7, ("running total", True): 7}
+
+
+MINUTE = 60_000
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    ("outputs", "minute", "others"),
+    [
+        (SUMS, 100, {("running total", True): 1}),
+        (SUMS, 20, {}),
+        (MIXED, 100, {("rows.tail", False): 2, ("turn", False): 1}),  # a tail and the front
+    ],
+    ids=["a slice of the running total", "an older slice", "merged from tails"],
+)
+def test_a_late_row_changes_one_slice_however_many_windows_it_is_in(
+    tmp_path: Path, backend: Any, outputs: tuple[Output, ...], minute: int, others: dict[Any, int]
+) -> None:
+    """And the running total of its key, if that has the slice; tails are dropped, since no merge of theirs is right
+    any more."""
+    slices = Slices(60 * MINUTE, MINUTE, 0, lateness=120 * MINUTE)
+    with contextlib.closing(WindowEpochs(tmp_path, backend, slices, outputs)) as windows:
+        for until in (40, 80, 120):
+            times = [m * MINUTE + 5 for m in range(until - 40, until)]
+            windows.epoch([(key, 1, at) for key in range(7) for at in times], until * MINUTE - 1)
+        written = windows.epoch([(3, 5, minute * MINUTE + 7)], 120 * MINUTE - 1)
+        out = windows.out
+    assert [cell for cell in written if cell[0] == "rows"] == [("rows", 3, minute * MINUTE, True)]
+    assert {key for _, key, _, _ in written} == {3}
+    assert Counter((name, is_there) for name, _, _, is_there in written if name != "rows") == others
+    assert not windows.timers
+    # All windows with the slice that have ended are put out again.
+    ends = range(minute + 1, min(minute + 60, 120) + 1)
+    found = [(row["k"], row["window_end"].timestamp() // 60, row["values"], row["total"]) for row in out]
+    assert found == [(3, end, min(end, 60) + 1, min(end, 60) + 5) for end in ends]

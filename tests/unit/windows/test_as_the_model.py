@@ -56,6 +56,9 @@ EPOCHS = st.lists(
     max_size=8,
 )
 
+THREE_SESSIONS_BECOME_ONE = [("a", 0, 0), ("a", 7, 3), ("a", 14, 6), ("a", 6, 0)]
+"""By the last row, whose gap is 7 ms; those of the others are 1 ms."""
+
 
 def harness(program: Program, by: str, backend: Any) -> KeyedProcessHarness:
     return KeyedProcessHarness(
@@ -79,13 +82,13 @@ class Run:
         side = self.sides[0]
         side.clear_output()
         side._clock.set(now)
-        side.process_elements([({"key": key, "value": value}, at) for key, value, at in rows], watermark)
+        side.process_elements([(programs.row(key, value), at) for key, value, at in rows], watermark)
         late = [(row.key, row.value) for row in side.side_output(programs.LATE)]
         return sorted(side.output()), sorted(late)
 
 
 def check(program: Program, epochs: Any, by: str, backends: tuple[Any, Any] = ("hashmap", "hashmap")) -> None:
-    model, run = Model(program), Run(program, by, backends)
+    model, run = Model(program, reduces=by == "reduce"), Run(program, by, backends)
     now = 0
     with run.stack:
         ends = [([], MAX_WATERMARK, 200, False), ([], None, 200, False), ([], None, 200, False)]
@@ -107,15 +110,20 @@ def check(program: Program, epochs: Any, by: str, backends: tuple[Any, Any] = ("
 
 
 @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
-@given(program=any_program(), epochs=EPOCHS, by=st.sampled_from(("process", "apply", "aggregate")))
+@given(program=any_program(), epochs=EPOCHS, by=st.sampled_from(("process", "apply", "aggregate", "reduce")))
 @example(Program("session", size=5), [([("a", 1, 0), ("a", 2, 10), ("a", 3, 5)], 8, 0, True)], "aggregate")
 @example(Program("tumbling", evictor=("count", 0, False)), [([("a", 1, 0)], None, 0, False)], "aggregate")
+@example(Program("tumbling", evictor=("count", 0, False)), [([("a", 1, 0)], None, 0, False)], "reduce")
+@example(Program("dynamic"), [(THREE_SESSIONS_BECOME_ONE, None, 0, False)], "reduce")
+@example(
+    Program("dynamic", evictor=("count", 4, False)), [(THREE_SESSIONS_BECOME_ONE, None, 0, False)], "reduce"
+)
 def test_results_are_those_of_the_model(program: Program, epochs: Any, by: str) -> None:
     check(program, epochs, by)
 
 
 @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
-@given(program=any_program(), epochs=EPOCHS, by=st.sampled_from(("process", "aggregate")))
+@given(program=any_program(), epochs=EPOCHS, by=st.sampled_from(("process", "aggregate", "reduce")))
 def test_results_are_those_of_the_model_while_the_backend_changes(
     program: Program, epochs: Any, by: str
 ) -> None:

@@ -130,11 +130,19 @@ def test_reduce_folds_rows_and_gives_the_one_to_a_window_function(by: Any) -> No
             assert job.output() == [wanted]
 
 
-def test_a_fold_that_returns_nothing_is_refused_and_does_not_empty_the_window() -> None:
-    with harness(windows.over(TUMBLING).reduce(lambda a, b: None, value_type=ROW)) as job:
-        job.process_element(row(1), 1)
+FOLDING = {
+    "a further row": windows.over(TUMBLING),
+    "sessions that merge": windows.over(windows.EventTimeSessionWindows.with_gap(10)),
+    "rows that an evictor left": windows.over(TUMBLING).evictor(windows.CountEvictor.of(2)),
+}
+
+
+@pytest.mark.parametrize("operation", FOLDING.values(), ids=FOLDING)
+def test_a_fold_that_returns_nothing_is_refused_and_does_not_empty_the_window(operation: Any) -> None:
+    with harness(operation.reduce(lambda a, b: None, value_type=ROW)) as job:
+        job.process_elements([(row(1), 1), (row(2), 15)])
         with pytest.raises(errors.UserCodeError, match="returned None, which would empty the window"):
-            job.process_element(row(2), 1)
+            job.process_elements([(row(3), 8)], 100)
 
 
 class Mean(AggregateFunction):

@@ -22,8 +22,9 @@ from sparkstate.windows import states
 from sparkstate.windows.evictors import TimestampedValue
 
 NAME: Final = "contents"
-ToValues: TypeAlias = Callable[[Iterable[Any]], list[Any]]
-"""Makes the values for a window's function of the rows that an evictor has left."""
+ToValues: TypeAlias = Callable[[Iterable[Any]], list[Any] | None]
+"""Makes the values for a window's function of the rows that an evictor has left. None: the window puts out nothing, and
+the function is not called."""
 
 
 class Contents(ABC):
@@ -85,6 +86,19 @@ def _same(value: Any) -> Any:
     return value
 
 
+def _something(made: Any) -> Any:
+    if made is None:
+        raise _nothing()
+    return made
+
+
+def _nothing() -> errors.StateError:
+    return errors.StateError(
+        "the function of reduce() or aggregate() returned None, which would empty the window; return the value or the "
+        "accumulator"
+    )
+
+
 class FoldedContents(Contents):
     """One value per window."""
 
@@ -98,10 +112,7 @@ class FoldedContents(Contents):
         folded = state.value()
         made = fold.start(element) if folded is None else fold.add(folded, element)
         if made is None:
-            raise errors.StateError(
-                "the function of reduce() or aggregate() returned None, which would empty the window; return the value "
-                "or the accumulator"
-            )
+            raise _nothing()
         state.update(made)
         return folded is None
 
@@ -125,11 +136,12 @@ class FoldedContents(Contents):
                 found.append(folded)
             self._state.clear()
         if found:
-            merged, *rest = found
-            for folded in rest:
-                merged = self._fold.merge(merged, folded)
+            first, *rest = found
             self._state.set_current_namespace(into)
-            self._state.update(merged)
+            self._state.update(first)
+            for folded in rest:
+                # Read again: a function may return a tuple where its arguments are rows with names.
+                self._state.update(_something(self._fold.merge(self._state.value(), folded)))
 
 
 class ListedContents(Contents):
@@ -186,8 +198,8 @@ class TimestampedContents(ListedContents):
         """The rows, for the evictor to remove some."""
         return [TimestampedValue(*pair) for pair in super().values(namespace)]
 
-    def values_of(self, elements: Iterable[TimestampedValue[Any]]) -> list[Any]:
-        """The values that the window's function is given, of the rows that are left."""
+    def values_of(self, elements: Iterable[TimestampedValue[Any]]) -> list[Any] | None:
+        """The values that the window's function is given, of the rows that are left; None: it is not called."""
         return self._to_values(element.value for element in elements)
 
     def replace(self, namespace: Any, elements: Sequence[TimestampedValue[Any]]) -> None:
@@ -219,12 +231,12 @@ def keep_timestamped(element_type: TypeInformation, to_values: ToValues) -> Open
     return lambda runtime: TimestampedContents(runtime.get_list_state(descriptor), to_values)
 
 
-def folded(fold: Fold, values: Iterable[Any]) -> list[Any]:
-    """The one value that these become; none, if there are none and nothing becomes of that."""
+def folded(fold: Fold, folded_type: TypeInformation, values: Iterable[Any]) -> list[Any] | None:
+    """The one value that these become; None, if there are none and nothing becomes of that."""
     rest = iter(values)
     for first in rest:
-        found = fold.start(first)
+        found = folded_type.normalize(_something(fold.start(first)))
         for value in rest:
-            found = fold.add(found, value)
+            found = folded_type.normalize(_something(fold.add(found, value)))
         return [fold.result(found)]
-    return [] if fold.empty is None else [fold.result(fold.empty())]
+    return None if fold.empty is None else [fold.result(fold.empty())]

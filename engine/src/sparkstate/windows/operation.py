@@ -203,7 +203,7 @@ class WindowOperation:
                 contents.keep_folded(fold, stored_type), window_function, f"one value, by {what}", call
             )
         kind = _checked(element_type, f"{what}(element_type=…), with an evictor, which keeps all rows,")
-        kept = contents.keep_timestamped(kind, lambda values: contents.folded(fold, values))
+        kept = contents.keep_timestamped(kind, lambda values: contents.folded(fold, stored_type, values))
         return self._operator(kept, window_function, "rows with their times", call)
 
     def _listing(self, function: AnyFunction, element_type: TypeInformation, what: str) -> WindowOperator:

@@ -166,7 +166,7 @@ class WindowOperator(KeyedProcessFunction):
             return []
         evictor.evict_before(elements, len(elements), window, self._evictor_scope)
         values = kept.values_of(elements)
-        rows = self._rows(window, values, host)
+        rows = [] if values is None else self._rows(window, values, host)
         evictor.evict_after(elements, len(elements), window, self._evictor_scope)
         kept.replace(contents, elements)
         return rows
