@@ -108,6 +108,8 @@ class Everything(KeyedProcessFunction):
         if timestamp % 4 == 0:
             timers.register_event_time_timer(timestamp + 3)
             timers.register_processing_time_timer(timestamp // 2)
+        if timestamp % 5 == 2:
+            timers.register_processing_time_timer(timestamp)
         if timestamp % 6 == 1:
             timers.delete_event_time_timer(timestamp + 1)
         yield ctx.get_current_key(), self.value.value()

@@ -161,6 +161,56 @@ def test_a_processing_time_timer_that_registers_itself_waits_for_the_next_epoch(
     assert fired(harness) == [("processing", 2000, "a", None)]
 
 
+@pytest.mark.parametrize("react", ["registers", "deletes and registers"])
+def test_one_that_was_committed_and_registered_again_waits_as_well(harness, function, react):
+    """It lies in two places then: among the committed ones and among those of the epoch."""
+
+    def again(stamp, service):
+        if react != "registers":
+            service.delete_processing_time_timer(1500)
+        service.register_processing_time_timer(1500)
+
+    harness.process_element(("a", lambda service: service.register_processing_time_timer(1500)))
+    harness.process_watermark(1)
+    harness.process_element(("a", lambda service: service.register_processing_time_timer(1500)))
+    function.react = again
+    harness.set_processing_time(2000)
+    assert fired(harness) == [("processing", 1500, "a", None)]
+    harness.set_processing_time(2001)
+    assert fired(harness) == [("processing", 1500, "a", None)]
+    function.react = None
+    harness.set_processing_time(2002)
+    assert fired(harness) == [("processing", 1500, "a", None)]
+    assert harness.num_processing_timers() == 0
+
+
+def test_a_due_one_that_is_registered_again_before_it_fires_does_not_wait(harness, function):
+    function.react = lambda stamp, service: (
+        service.register_processing_time_timer(1600) if stamp == 1500 else None
+    )
+    for stamp in (1500, 1600):
+        harness.process_element(("a", lambda service, at=stamp: service.register_processing_time_timer(at)))
+        harness.process_watermark(stamp - 1499)
+    harness.set_processing_time(2000)
+    assert fired(harness) == [("processing", 1500, "a", None), ("processing", 1600, "a", None)]
+    assert harness.num_processing_timers() == 0
+
+
+def test_one_that_is_deleted_and_registered_again_while_others_fire_waits(harness, function):
+    def again(stamp, service):
+        if stamp == 1500:
+            service.delete_processing_time_timer(1600)
+            service.register_processing_time_timer(1600)
+
+    function.react = again
+    for stamp in (1500, 1600):
+        harness.process_element(("a", lambda service, at=stamp: service.register_processing_time_timer(at)))
+    harness.set_processing_time(2000)
+    assert fired(harness) == [("processing", 1500, "a", None)]
+    harness.set_processing_time(2001)
+    assert fired(harness) == [("processing", 1600, "a", None)]
+
+
 def test_the_domains_do_not_disturb_one_another(harness):
     harness.process_element(("a", register(1500)))
     harness.process_element(("a", lambda service: service.register_processing_time_timer(1500)))

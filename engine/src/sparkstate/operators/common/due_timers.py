@@ -77,8 +77,8 @@ class DueTimers:
                 else:
                     self._chunk.popleft()
                 timer = (first.timestamp, first.key, first.namespace)
-                if timers.changes.get(timer) is False:
-                    continue  # deleted in this epoch, or fired as this epoch's own
+                if not timers.may_fire(timer):
+                    continue  # deleted in this epoch, or fired as this epoch's own, or to wait for the next
             elif own is not None:
                 timer = timers.pop()
             else:

@@ -135,6 +135,8 @@ class TimerOverlay:
         self._sequence = itertools.count()
         self._until: int | None = None
         self._new_ones_too = False
+        self._later: dict[TimerKey, bool] = {}
+        """Due timers that were registered anew while others fire, and wait for the next epoch. A dict for the journal."""
 
     @property
     def has_changes(self) -> bool:
@@ -165,12 +167,24 @@ class TimerOverlay:
         return self._heap[0][0] if self._heap else None
 
     def put(self, timer: TimerKey, registered: bool, journal: list[Any] | None) -> None:
-        """Register or delete. While firing, a new timer that is due joins those that fire."""
+        """Register or delete. While firing, a new timer that is due joins those that fire, or waits for the next epoch.
+        One that has fired or was deleted is new."""
+        before = self.changes.get(timer, MISSING)
         if journal is not None:
-            journal.append((self.changes, timer, self.changes.get(timer, MISSING)))
+            journal.append((self.changes, timer, before))
         self.changes[timer] = registered
-        if registered and self._new_ones_too and self._until is not None and timer[0] <= self._until:
+        if not registered or self._until is None or timer[0] > self._until:
+            return
+        if self._new_ones_too:
             heapq.heappush(self._heap, (timer[0], next(self._sequence), timer))
+        elif before is False:  # it may still lie among those that fire, whose entries are not looked for
+            if journal is not None:
+                journal.append((self._later, timer, self._later.get(timer, MISSING)))
+            self._later[timer] = True
+
+    def may_fire(self, timer: TimerKey) -> bool:
+        """Whether a due timer of the committed tables, or on disk, was neither deleted in this epoch nor has to wait."""
+        return self.changes.get(timer) is not False and timer not in self._later
 
     def start_firing(self, until: int, new_ones_too: bool) -> None:
         """Collect this epoch's own due timers; with ``new_ones_too``, timers registered while others fire as well."""
@@ -183,10 +197,11 @@ class TimerOverlay:
         """Nothing fires any more."""
         self._until = None
         self._heap.clear()
+        self._later.clear()
 
     def peek(self) -> int | None:
         """The least timestamp among this epoch's own due timers that still stand."""
-        while self._heap and self.changes.get(self._heap[0][2]) is not True:
+        while self._heap and not ((timer := self._heap[0][2]) in self.changes and self.may_fire(timer)):
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
@@ -207,7 +222,7 @@ class TimerOverlay:
         """
         taken, self.changes = self.changes, {}
         if self._until is not None and not self._new_ones_too:
-            firing = {timer for _, _, timer in self._heap}
+            firing = {timer for _, _, timer in self._heap if timer not in self._later}
             self.changes = {
                 timer: True
                 for timer, registered in taken.items()
