@@ -136,7 +136,7 @@ class TimerOverlay:
         self._until: int | None = None
         self._new_ones_too = False
         self._later: dict[TimerKey, bool] = {}
-        """Due timers that were registered anew while others fire, and wait for the next epoch. A dict for the journal."""
+        """Due timers registered anew while others fire: they wait for the next epoch. A dict, for the journal."""
 
     @property
     def has_changes(self) -> bool:
@@ -183,7 +183,7 @@ class TimerOverlay:
             self._later[timer] = True
 
     def may_fire(self, timer: TimerKey) -> bool:
-        """Whether a due timer of the committed tables, or on disk, was neither deleted in this epoch nor has to wait."""
+        """Whether a due timer, committed or on disk, was neither deleted in this epoch nor has to wait."""
         return self.changes.get(timer) is not False and timer not in self._later
 
     def start_firing(self, until: int, new_ones_too: bool) -> None:
