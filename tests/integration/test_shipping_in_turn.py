@@ -42,7 +42,7 @@ def test_lengths_of_time_are_given_as_to_windows(tmp_path: Path) -> None:
             idle_timeout=datetime.timedelta(seconds=5),
         )
         joined = one.interval_join(one).between(Time.minutes(-1), datetime.timedelta(milliseconds=7))
-        assert (joined._least, joined._most) == (-60_000, 7)
+        assert (joined._operation.least, joined._operation.most) == (-60_000, 7)
         one.process(Nothing(), uid="u", output_schema="k string").sink(lambda df, epoch: None)
 
     (source,) = graph.declare(job).sources
