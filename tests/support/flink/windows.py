@@ -3,7 +3,8 @@
 Not run by any test. It needs PyFlink, which the project does not depend on, in an environment of its own::
 
     python3.11 -m venv /tmp/pyflink && /tmp/pyflink/bin/pip install apache-flink==2.3.0 pemja==0.5.7
-    PATH=/tmp/pyflink/bin:$PATH python tests/support/flink/windows.py > tests/unit/windows/fixtures/flink-2.3-windows.json
+    export PATH=/tmp/pyflink/bin:$PATH
+    python tests/support/flink/windows.py > tests/unit/windows/fixtures/flink-2.3-windows.json
 
 Each program is a list of rows ``[number, key, event time]``, a delay, a window, and the function of its rows. A row
 waits for a moment before it reaches the operators, so that the watermark of the row before is there first: the
