@@ -164,7 +164,7 @@ def result(
         "name": contender.name,
         "load": load.name,
         "each_row": contender.each_row,
-        "whole": load.nexmark or load.name == "session",
+        "whole": load.whole,
         "user_code": contender.user_code,
         "lengths": [rows, 2 * rows],
     }

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-OURS = "sparkstate"
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))  # scripts, not a package
+from peers import table
+
 LOADS = {
     "sum": "running sum",
     "distinct": "no key twice",
@@ -75,31 +79,17 @@ def figures(document: Mapping[str, Any]) -> str:
     return "\n\n".join(parts)
 
 
-def _answers(row: Row) -> str:
-    return "whole" if row.get("whole") else "each row" if row["each_row"] else "each key"
-
-
 def _losses(results: Sequence[Row]) -> list[str]:
     """A line for each load and kind of answers: the others that are faster, or take less processor time, than the best
     of ours."""
     lines = []
-    measured = [each for each in results if "rows_per_s" in each]
-    for load, answers in dict.fromkeys((each["load"], _answers(each)) for each in _ordered(measured)):
-        group = [each for each in measured if (each["load"], _answers(each)) == (load, answers)]
-        ours = [each for each in group if each["name"].startswith(OURS)]
-        if not ours:
-            continue
-        fastest = max(each["rows_per_s"] for each in ours)
-        cheapest = min(each["cpu_us_per_row"] for each in ours)
-        told = []
-        for other in sorted(group, key=lambda each: -each["rows_per_s"]):
-            rate, cost = other["rows_per_s"] / fastest, other["cpu_us_per_row"] / cheapest
-            if not other["name"].startswith(OURS) and (rate > 1 or cost < 1):
-                told.append(
-                    f"{ENGINES[other['name']]} ({rate:.2f} times the rate, {cost:.2f} of the processor time)"
-                )
+    for load, kind in dict.fromkeys((each["load"], table.answers(each)) for each in _ordered(results)):
+        told = [
+            f"{ENGINES[each.name]} ({each.rate:.2f} times the rate, {each.cost:.2f} of the processor time)"
+            for each in table.others_ahead(load, kind, results) or ()
+        ]
         if told:
-            words = f", {_ANSWERS[answers]}" if _ANSWERS[answers] else ""
+            words = f", {_ANSWERS[kind]}" if _ANSWERS[kind] else ""
             lines.append(f"- {LOADS[load]}{words}: {'; '.join(told)}.")
     return lines or ["- nowhere among what was measured."]
 
@@ -113,7 +103,11 @@ def _pivot(results: Sequence[Row]) -> str:
     """A row for each engine and kind of answers, a column for each load."""
     loads = [load for load in LOADS if any(each["load"] == load for each in results)]
     cells = {
-        (_answers(each), each["name"], each["load"]): f"{each['rows_per_s']:,}, {each['cpu_us_per_row']:.2f}"
+        (
+            table.answers(each),
+            each["name"],
+            each["load"],
+        ): f"{each['rows_per_s']:,}, {each['cpu_us_per_row']:.2f}"
         for each in results
         if "rows_per_s" in each
     }

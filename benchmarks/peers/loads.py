@@ -51,6 +51,11 @@ class Load:
         return self.name == "session" or (self.nexmark and self.name != "q3")
 
     @property
+    def whole(self) -> bool:
+        """Whether a window, or a pair, is answered when it is complete, and not each row."""
+        return self.nexmark or self.timed
+
+    @property
     def time(self) -> str:
         """The event time of row ``i`` in milliseconds as SQL."""
         return f"{self.begin_ms} + i * {self.step_ms} - {DISORDER}"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 OURS = "sparkstate"
@@ -20,29 +21,58 @@ def text(results: Sequence[dict[str, Any]]) -> str:
 def losses(results: Sequence[dict[str, Any]]) -> list[str]:
     """For each load and kind of answer the engines that are ahead of the best of ours, by rate or by CPU time."""
     lines = ["Where sparkstate loses"]
-    for load, answers in dict.fromkeys((r["load"], _answers(r)) for r in results):
-        group = [r for r in _measured(results) if (r["load"], _answers(r)) == (load, answers)]
-        ours = [r for r in group if r["name"].startswith(OURS)]
-        others = [r for r in group if not r["name"].startswith(OURS)]
-        what = f"{load}{_IN_WORDS[answers]}"
-        if not ours:
+    for load, kind in dict.fromkeys((r["load"], answers(r)) for r in results):
+        what = f"{load}{_IN_WORDS[kind]}"
+        found = others_ahead(load, kind, results)
+        if found is None:
             lines.append(f"  {what}: unknown, no row of sparkstate was measured")
             continue
-        fastest = max(ours, key=lambda r: r["rows_per_s"])
-        cheapest = min(ours, key=lambda r: r["cpu_us_per_row"])
-        for other in sorted(others, key=lambda r: -r["rows_per_s"]):
-            faster = other["rows_per_s"] / fastest["rows_per_s"]
-            cheaper = cheapest["cpu_us_per_row"] / other["cpu_us_per_row"]
-            if faster > 1:
-                words = f"{faster:.2f} times the rate of {fastest['name']}"
-                lines.append(f"  {what}: {other['name']} has {words}")
-            if cheaper > 1:
-                words = f"{1 / cheaper:.2f} of the CPU time of {cheapest['name']}"
-                lines.append(f"  {what}: {other['name']} takes {words}")
+        for each in found:
+            if each.rate > 1:
+                lines.append(f"  {what}: {each.name} has {each.rate:.2f} times the rate of {each.fastest}")
+            if each.cost < 1:
+                lines.append(
+                    f"  {what}: {each.name} takes {each.cost:.2f} of the CPU time of {each.cheapest}"
+                )
     return lines if len(lines) > 1 else [f"{lines[0]}: nowhere among what was measured"]
 
 
-def _answers(result: dict[str, Any]) -> str:
+@dataclass(frozen=True)
+class Ahead:
+    """An engine that is faster than the fastest row of ours, or cheaper than the cheapest."""
+
+    name: str
+    rate: float
+    """As a multiple of the fastest of ours."""
+    cost: float
+    """CPU time per row as a part of that of the cheapest of ours."""
+    fastest: str
+    cheapest: str
+
+
+def others_ahead(load: str, kind: str, results: Sequence[Mapping[str, Any]]) -> list[Ahead] | None:
+    """Those on a load that give this kind of answers, the fastest first; None: no row of ours was measured."""
+    group = [r for r in _measured(results) if (r["load"], answers(r)) == (load, kind)]
+    ours = [r for r in group if r["name"].startswith(OURS)]
+    if not ours:
+        return None
+    fastest = max(ours, key=lambda r: r["rows_per_s"])
+    cheapest = min(ours, key=lambda r: r["cpu_us_per_row"])
+    found = [
+        Ahead(
+            other["name"],
+            other["rows_per_s"] / fastest["rows_per_s"],
+            other["cpu_us_per_row"] / cheapest["cpu_us_per_row"],
+            fastest["name"],
+            cheapest["name"],
+        )
+        for other in sorted(group, key=lambda r: -r["rows_per_s"])
+        if other not in ours
+    ]
+    return [each for each in found if each.rate > 1 or each.cost < 1]
+
+
+def answers(result: Mapping[str, Any]) -> str:
     """When there is an answer. Nexmark's queries answer a window, or a pair, when it is complete."""
     if result.get("whole"):
         return "whole"
@@ -52,7 +82,7 @@ def _answers(result: dict[str, Any]) -> str:
 _IN_WORDS = {"whole": "", "each row": ", each row answered", "each key": ", each key of a batch answered"}
 
 
-def _measured(results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def _measured(results: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return [result for result in results if "rows_per_s" in result]
 
 
@@ -63,7 +93,7 @@ def _table(load: str, results: Sequence[dict[str, Any]]) -> list[str]:
         runs = " and ".join(f"{rows:,}" for rows in result["lengths"])
         lines.append(
             f"{result['name']:<34}{result['rows_per_s']:>12,}{result['cpu_us_per_row']:>12.2f}  "
-            f"{_answers(result):<10}{result['user_code']:<10}{runs}"
+            f"{answers(result):<10}{result['user_code']:<10}{runs}"
         )
     lines += [f"{r['name']:<34}not measured: {r['reason']}" for r in results if "reason" in r]
     return lines
