@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))  # scripts, not a package
-from peers import table
+from sparkstate_tools.verdicts import comparison
 
 LOADS = {
     "sum": "running sum",
@@ -83,10 +80,10 @@ def _losses(results: Sequence[Row]) -> list[str]:
     """A line for each load and kind of answers: the others that are faster, or take less processor time, than the best
     of ours."""
     lines = []
-    for load, kind in dict.fromkeys((each["load"], table.answers(each)) for each in _ordered(results)):
+    for load, kind in dict.fromkeys((each["load"], comparison.answers(each)) for each in _ordered(results)):
         told = [
             f"{ENGINES[each.name]} ({each.rate:.2f} times the rate, {each.cost:.2f} of the processor time)"
-            for each in table.others_ahead(load, kind, results) or ()
+            for each in comparison.others_ahead(load, kind, results) or ()
         ]
         if told:
             words = f", {_ANSWERS[kind]}" if _ANSWERS[kind] else ""
@@ -104,7 +101,7 @@ def _pivot(results: Sequence[Row]) -> str:
     loads = [load for load in LOADS if any(each["load"] == load for each in results)]
     cells = {
         (
-            table.answers(each),
+            comparison.answers(each),
             each["name"],
             each["load"],
         ): f"{each['rows_per_s']:,}, {each['cpu_us_per_row']:.2f}"
