@@ -15,7 +15,7 @@ from sparkstate_tools.tracing.report import KINDS
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 
 
-def _stat(pid: int) -> tuple[str, list[str]] | None:
+def _stat(pid: int | str) -> tuple[str, list[str]] | None:
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -63,6 +63,18 @@ def used(driver: int, slots: Iterable[int] = ()) -> dict[str, float]:
         stat = _stat(pid)
         if stat is not None:
             totals["slots"] += (int(stat[1][11]) + int(stat[1][12])) * _TICK_S
+    return totals
+
+
+def of_threads(pids: Iterable[int]) -> dict[str, tuple[float, float]]:
+    """CPU seconds of the threads of these processes by the threads' names, in user and in kernel mode."""
+    totals: dict[str, tuple[float, float]] = {}
+    for pid in pids:
+        for task in Path(f"/proc/{pid}/task").glob("*"):
+            stat = _stat(f"{pid}/task/{task.name}")
+            if stat is not None:
+                user, kernel = totals.get(stat[0], (0.0, 0.0))
+                totals[stat[0]] = (user + int(stat[1][11]) * _TICK_S, kernel + int(stat[1][12]) * _TICK_S)
     return totals
 
 

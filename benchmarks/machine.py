@@ -15,7 +15,10 @@ from typing import Any
 
 
 def description(arguments: Sequence[str], target: str = "bench") -> dict[str, Any]:
-    """The command of ``make``, the commit, the day, and the machine. ``target``: of the Makefile."""
+    """The command of ``make``, the commit, the day, and the machine. ``target``: of the Makefile.
+
+    A long run asks at its start, so that the commit is that of the code which it loads.
+    """
     given = shlex.join(arguments)
     quoted = f"make {target} ARGS={shlex.quote(given)}" if given else f"make {target}"
     return {
@@ -28,16 +31,11 @@ def description(arguments: Sequence[str], target: str = "bench") -> dict[str, An
 
 
 def write(
-    result: Path,
-    results: Sequence[Mapping[str, Any]],
-    arguments: Sequence[str],
-    target: str = "bench",
-    **told: Any,
+    target: Path, results: Sequence[Mapping[str, Any]], described: Mapping[str, Any], **told: Any
 ) -> None:
-    """Write a JSON document of the results, with :func:`description` and what else is ``told``."""
-    result.parent.mkdir(exist_ok=True)
-    document = {**description(arguments, target), **told, "results": results}
-    result.write_text(json.dumps(document, indent=2) + "\n")
+    """Write a JSON document of the results below their :func:`description` and what else is ``told``."""
+    target.parent.mkdir(exist_ok=True)
+    target.write_text(json.dumps({**described, **told, "results": results}, indent=2) + "\n")
 
 
 def _commit() -> str:

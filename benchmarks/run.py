@@ -143,21 +143,22 @@ def main() -> None:
     results: list[dict[str, Any]] = []
     RESULTS.mkdir(exist_ok=True)
     target = RESULTS / f"{options.name}.json"
+    described = machine.description(sys.argv[1:])
     try:
         for load in options.loads:
             results += measure_load(load, options, scratch / load)
-            _write(target, results)  # a run that is cut short loses one load
+            _write(target, results, described)  # a run that is cut short loses one load
         if options.latency:
             results += measure_latency(options, scratch / "latency")
-            _write(target, results)
+            _write(target, results, described)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     print(report.text(results))
     print(f"\n{(time.monotonic() - started) / 60:.0f} minutes; written to {target}")
 
 
-def _write(target: Path, results: list[dict[str, Any]]) -> None:
-    machine.write(target, results, sys.argv[1:], targets=report.judged(results))
+def _write(target: Path, results: list[dict[str, Any]], described: dict[str, Any]) -> None:
+    machine.write(target, results, described, targets=report.judged(results))
 
 
 def _options() -> argparse.Namespace:
@@ -188,21 +189,26 @@ def _options() -> argparse.Namespace:
 
 
 def trace_one(options: argparse.Namespace) -> None:
-    """Run one contender of ours on the first load, write its trace, print what it shows."""
+    """Run one contender of ours on the first load, write its trace and what it shows."""
     name = next(iter(options.only or ["hashmap"]))
-    setup = CONTENDERS[name].ours
-    if setup is None:
+    ours_of_it = CONTENDERS[name].ours
+    if ours_of_it is None:
         raise SystemExit(f"{name} is one of Spark's own ways; a trace is made of ours")
     scratch = Path(tempfile.mkdtemp(prefix="sparkstate-trace-"))
     RESULTS.mkdir(exist_ok=True)
-    target = RESULTS / f"{name}.trace.json"
+    load = LOADS[options.loads[0]]
+    target = RESULTS / f"{options.loads[0]}-{name}.trace.json.gz"
+    described = machine.description(sys.argv[1:])
     try:
-        load = LOADS[options.loads[0]]
         keys = options.keys if load.keys is None else load.keys
-        folder = data.make(scratch / "in", options.rows, options.epochs, keys, load.fills)
-        run = traced.record(setup, folder, options.slots, scratch)
+        rows = options.rows // load.rows_part
+        folder = data.make(scratch / "in", rows, options.epochs, keys, load.fills)
+        run = traced.record(_setup(ours_of_it, load), folder, options.slots, scratch)
         trace_report.write(run, target)
-        print(trace_report.text(run, options.slots, WARM_UP))
+        lines = [f"{word}: {told}" for word, told in described.items()]
+        shown = "\n".join([*lines, "", trace_report.text(run, options.slots, WARM_UP)])
+        target.with_suffix("").with_suffix(".txt").write_text(shown + "\n")
+        print(shown)
         print(f"\n{target}: open it at https://ui.perfetto.dev")
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
@@ -237,11 +243,15 @@ def measure_load(load: str, options: argparse.Namespace, scratch: Path) -> list[
     return [_result(load, name, rounds[name], cpu_s[name], base, options) for name in names]
 
 
+def _setup(setup: ours.Setup, load: Load) -> ours.Setup:
+    """The setup with the function and the memory of a load."""
+    function = load.functions.get(setup.function, setup.function)
+    return dataclasses.replace(setup, managed=load.managed, function=function)
+
+
 def _run(contender: Contender, load: Load, folder: Path, slots: int, private: Path) -> list[dict[str, Any]]:
     if contender.ours is not None:
-        function = load.functions.get(contender.ours.function, contender.ours.function)
-        setup = dataclasses.replace(contender.ours, managed=load.managed, function=function)
-        return ours.run(setup, folder, slots, private)
+        return ours.run(_setup(contender.ours, load), folder, slots, private)
     command = [sys.executable, str(HERE / "contenders.py"), contender.name, str(folder), str(slots)]
     with (private / "contender.log").open("w+") as log:
         done = subprocess.run(

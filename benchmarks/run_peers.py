@@ -3,6 +3,7 @@
     make bench-peers                                        everything, three alternating rounds
     make bench-peers ARGS=--quick                           one round of the load sum; up to 15 minutes
     make bench-peers ARGS='--loads distinct --only sparkstate-rocksdb flink-sql-rocksdb'
+    make bench-peers ARGS='--loads large --add'             what the file has of other loads stays
 
 Each contender first answers a short input, and its answers are compared with what NumPy calculates. Only then are
 rates measured: a contender runs to the end of N and of 2 N rows in processes of their own, and the difference of the
@@ -21,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import machine
-from peers import installing, lengths, running, table
+from peers import installing, kept, lengths, running, table
 from peers.contenders import CONTENDERS, Contender
 from peers.loads import LOADS, Load
 
@@ -40,11 +41,15 @@ def main() -> int:
     scratch = Path(tempfile.mkdtemp(prefix="sparkstate-peers-"))
     RESULTS.mkdir(exist_ok=True)
     target = RESULTS / f"{options.name}.json"
+    before = kept.read(target) if options.add else []
+    described = machine.description(sys.argv[1:], "bench-peers")
+    described |= {"peers": installing.versions(), "checkpoint_s": running.CHECKPOINT_S, "note": options.note}
     results: list[dict[str, Any]] = []
     try:
         for load in options.loads:
             results += measure_load(LOADS[load], options, scratch)
-            _write(target, results)  # a run that is cut short loses one load
+            # A run that is cut short loses one load.
+            kept.write(target, kept.with_run(before, {**described, "results": results}))
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     print(table.text(results))
@@ -67,6 +72,9 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--name", default="peers", help="name of the JSON file under benchmarks/results/")
     parser.add_argument("--note", default="", help="a remark for the JSON file, such as what else ran")
+    parser.add_argument(
+        "--add", action="store_true", help="keep what the JSON file has of loads that this run does not measure"
+    )
     parser.add_argument("--quick", action="store_true", help="one round with shorter runs")
     options = parser.parse_args()
     options.loads = options.loads or (["sum"] if options.quick else list(LOADS))
@@ -177,11 +185,6 @@ def result(
         "cpu_us_per_row": round(median.cpu_us, 3),
         "rounds": rounds,
     }
-
-
-def _write(target: Path, results: list[dict[str, Any]]) -> None:
-    told = {"peers": installing.versions(), "checkpoint_s": running.CHECKPOINT_S}
-    machine.write(target, results, sys.argv[1:], "bench-peers", **told)
 
 
 if __name__ == "__main__":

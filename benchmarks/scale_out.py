@@ -152,7 +152,8 @@ def main() -> int:
         results = run(options, scratch)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    machine.write(RESULTS / f"{options.name}.json", results, sys.argv[1:], "bench-scale")
+    described = machine.description(sys.argv[1:], "bench-scale")
+    machine.write(RESULTS / f"{options.name}.json", results, described)
     print(text(results, os.cpu_count() or 1))
     return 0 if all(each["of_fewest"] <= FLAT for each in results) else 1
 

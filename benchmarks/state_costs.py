@@ -294,7 +294,7 @@ def main(arguments: Sequence[str]) -> None:
                 results += PARTS[part](options, scratch, place)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    machine.write(RESULT, results, arguments, "bench-state")
+    machine.write(RESULT, results, machine.description(arguments, "bench-state"))
 
 
 if __name__ == "__main__":

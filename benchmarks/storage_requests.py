@@ -175,7 +175,7 @@ def main(arguments: Sequence[str]) -> None:
                 print(json.dumps(results[-1]), flush=True)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    machine.write(RESULT, results, arguments, "bench-requests")
+    machine.write(RESULT, results, machine.description(arguments, "bench-requests"))
 
 
 if __name__ == "__main__":

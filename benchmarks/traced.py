@@ -20,6 +20,7 @@ def record(setup: ours.Setup, folder: Path, slots: int, scratch: Path) -> report
     phases = ours.Phases(log)
     kinds: dict[int, str] = {}
     entries: list[dict[str, Any]] = []
+    threads: list[report.Threads] = []
 
     sampler = sampling.Sampler(lambda: list(kinds))
     deadline = time.monotonic() + ours.LIMIT_S
@@ -29,10 +30,11 @@ def record(setup: ours.Setup, folder: Path, slots: int, scratch: Path) -> report
                 raise SystemExit(f"our driver took longer than {ours.LIMIT_S:g} s")
             entries += phases.new()
             kinds.update(cpu.kinds(process.pid, phases.slots))
+            threads.append(report.Threads(time.time() * 1000, cpu.of_threads(phases.slots)))
             time.sleep(_LOOK_S)
         entries += phases.new()
     finally:
         ours.stop(process)
     if process.returncode != 0:
         raise SystemExit((scratch / "driver.log").read_text(errors="replace")[-2000:])
-    return report.Run(entries, sampler.stop(), kinds)
+    return report.Run(entries, sampler.stop(), kinds, threads)

@@ -52,17 +52,11 @@ Row = Mapping[str, Any]
 
 
 def figures(document: Mapping[str, Any]) -> str:
-    """Where the run was made, where sparkstate loses, and the tables."""
-    results: Sequence[Row] = document["results"]
-    rounds = max((len(each["rounds"]) for each in results if "rounds" in each), default=0)
-    versions = ", ".join(f"{name} {version}" for name, version in document["peers"].items())
-    parts = [
-        f"One run of `{document['command']}` on {document['date']}, commit {document['commit']}, on "
-        f"{document['machine'].replace('(R)', '')}, with {document['versions']}, {versions}. "
-        f"{'Each rate is of one round' if rounds == 1 else f'Rates are medians of {rounds} alternating rounds'}."
-        + (f" {document['note']}" if document.get("note") else ""),
-        "Where sparkstate loses:\n\n" + "\n".join(_losses(results)),
-    ]
+    """How each load was measured, where sparkstate loses, and the tables."""
+    runs: Sequence[Row] = document["runs"]
+    results: list[Row] = [result for run in runs for result in run["results"]]
+    parts = [_told(run, alone=len(runs) == 1) for run in runs]
+    parts.append("Where sparkstate loses:\n\n" + "\n".join(_losses(results)))
     groups = [
         [each for each in results if each["load"].startswith("q") is of_nexmark]
         for of_nexmark in (False, True)
@@ -74,6 +68,20 @@ def figures(document: Mapping[str, Any]) -> str:
     if reasons:
         parts.append("Not measured: " + "; ".join(reasons) + ".")
     return "\n\n".join(parts)
+
+
+def _told(run: Row, *, alone: bool) -> str:
+    """Where and how a run was made. Of several, each names its loads."""
+    results: Sequence[Row] = run["results"]
+    rounds = max((len(each["rounds"]) for each in results if "rounds" in each), default=0)
+    versions = ", ".join(f"{name} {version}" for name, version in run["peers"].items())
+    loads = ", ".join(LOADS[load] for load in dict.fromkeys(each["load"] for each in _ordered(results)))
+    return (
+        f"{'One run' if alone else f'Measured together: {loads}. A run'} of `{run['command']}` on {run['date']}, "
+        f"commit {run['commit']}, on {run['machine'].replace('(R)', '')}, with {run['versions']}, {versions}. "
+        f"{'Each rate is of one round' if rounds == 1 else f'Rates are medians of {rounds} alternating rounds'}."
+        + (f" {run['note']}" if run.get("note") else "")
+    )
 
 
 def _losses(results: Sequence[Row]) -> list[str]:

@@ -140,7 +140,7 @@ def peer(name: str, load: str, rows: int, cpu_us: float, **given: Any) -> dict[s
     return {"name": name, "load": load, "each_row": True, "whole": False, **rates, **given}
 
 
-PEERS = {
+PEERS_RUN = {
     "command": "make bench-peers ARGS='--rounds 1'",
     "commit": "0123abcde",
     "date": "2026-01-31",
@@ -157,6 +157,7 @@ PEERS = {
         {"name": "quix-streams", "load": "sum", "each_row": True, "reason": "it reads only from Kafka"},
     ],
 }
+PEERS = {"runs": [PEERS_RUN]}
 
 
 def test_a_loss_is_told_first_by_rate_or_by_processor_time() -> None:
@@ -174,6 +175,21 @@ def test_other_engines_are_rows_and_loads_are_columns() -> None:
     assert "| sparkstate, HashMap, on Arrow batches | each key | 1,000,000, 1.10 |" in text
     assert "| sparkstate, HashMap | 400,000, 8.00 |" in text
     assert text.endswith("Not measured: Quix Streams: it reads only from Kafka.")
+
+
+def test_one_run_stands_first_with_its_command_and_versions() -> None:
+    first = peer_tables.figures(PEERS).split("\n")[0]
+    assert first.startswith("One run of `make bench-peers ARGS='--rounds 1'` on 2026-01-31, commit 0123abcde")
+    assert first.endswith("with Python 3.11.7, Spark 4.3.0, flink 2.3.0. Each rate is of one round.")
+
+
+def test_each_of_several_runs_names_the_loads_that_it_measured() -> None:
+    later = {**PEERS_RUN, "commit": "fedcba987", "results": [peer("sparkstate-hashmap", "large", 9, 9.0)]}
+    told = peer_tables.figures({"runs": [PEERS_RUN, later]}).split("\n\n")
+    assert told[0].startswith("Measured together: running sum, q5, hot items. A run of")
+    assert told[1].startswith("Measured together: ten times the managed memory. A run of")
+    assert "commit fedcba987" in told[1]
+    assert told[2].startswith("Where sparkstate loses:")
 
 
 def test_each_engine_and_load_of_the_comparison_has_a_name() -> None:

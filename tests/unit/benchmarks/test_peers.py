@@ -17,6 +17,7 @@ PEERS = example.ROOT / "benchmarks" / "peers"
 comparison = example.load(PEERS / "comparison.py")
 contenders = example.load(PEERS / "contenders.py")
 failure = example.load(PEERS / "failure.py")
+kept = example.load(PEERS / "kept.py")
 lengths = example.load(PEERS / "lengths.py")
 loads = example.load(PEERS / "loads.py")
 table = example.load(PEERS / "table.py")
@@ -254,3 +255,20 @@ def test_a_benchmark_that_is_stopped_leaves_nothing_running(number: int, tmp_pat
             time.sleep(0.05)
         process.send_signal(number)
     assert ended(int(log.read_text()))
+
+
+def a_run(commit: str, *loads: str) -> dict[str, object]:
+    return {"commit": commit, "results": [{"load": load, "name": name} for load in loads for name in "ab"]}
+
+
+def test_a_run_replaces_all_results_of_its_loads_and_keeps_those_of_others() -> None:
+    runs = kept.with_run([a_run("old", "sum", "q5"), a_run("between", "large")], a_run("new", "q5", "large"))
+    assert runs == [a_run("old", "sum"), a_run("new", "q5", "large")]
+
+
+def test_a_kept_file_is_read_as_it_was_written(tmp_path: Path) -> None:
+    target = tmp_path / "results" / "peers.json"
+    assert kept.read(target) == []
+    runs = [a_run("old", "sum"), a_run("new", "q5")]
+    kept.write(target, runs)
+    assert kept.read(target) == runs

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+import gzip
+import json
 import os
 import time
+from pathlib import Path
 from typing import Any
 
 from sparkstate_tools.tracing import report
@@ -67,6 +71,27 @@ def test_the_report_says_how_much_of_the_processors_was_idle_and_who_waited() ->
     assert "waited 0.25 s in a second" in told
     (line,) = (line for line in told.splitlines() if line.startswith("feed + output of the last"))
     assert line.split()[-6:] == ["1.50", "0.50", "0.25", "0.00", "1.00", "0.50"]
+
+
+def test_the_report_splits_the_time_of_the_slots_by_thread() -> None:
+    run = a_run()
+    looks = [
+        report.Threads(0.0, {"python": (1.0, 0.5)}),
+        report.Threads(100.0, {"python": (1.05, 0.51), "rocksdb:low": (0.02, 0.0), "idle": (0.0, 0.0)}),
+        report.Threads(300.0, {"python": (9.0, 9.0)}),
+    ]
+    told = report.text(dataclasses.replace(run, threads=looks), 2, warm_up=0)
+    assert told.splitlines()[-1] == (
+        "processors of the slots, by thread: python 0.60 (0.10 of it in the kernel), "
+        "rocksdb:low 0.20 (0.00 of it in the kernel)"
+    )
+
+
+def test_a_trace_is_written_compressed_for_the_browser(tmp_path: Path) -> None:
+    target = tmp_path / "sum-rocksdb.trace.json.gz"
+    report.write(a_run(), target)
+    written = json.loads(gzip.decompress(target.read_bytes()))
+    assert written["traceEvents"] == report.events(a_run())
 
 
 def test_the_sampler_sees_how_long_a_process_ran() -> None:

@@ -8,11 +8,12 @@ time, the processors that were busy and idle, and for how long threads that were
 from __future__ import annotations
 
 import bisect
+import gzip
 import itertools
 import json
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,14 @@ class Span:
 
 
 @dataclass(frozen=True)
+class Threads:
+    """Seconds that the threads of all slots have run up to ``t_ms``, by name, in user and in kernel mode."""
+
+    t_ms: float
+    run_s: dict[str, tuple[float, float]]
+
+
+@dataclass(frozen=True)
 class Run:
     """The records of one run."""
 
@@ -49,6 +58,8 @@ class Run:
     samples: list[Sample]
     kinds: dict[int, str]
     """The kind of each process."""
+    threads: list[Threads] = field(default_factory=list)
+    """Those of the slots, looked at less often than the samples."""
 
 
 def spans(entries: Sequence[dict[str, Any]]) -> list[Span]:
@@ -171,7 +182,26 @@ def text(run: Run, cores: int, warm_up: int) -> str:
     within = [sample for sample in run.samples if begin <= sample.t_ms <= end]
     waited = sum(line[2] for line in totals.values()) / whole
     lines.append(_processors(within, sum(line[1] for line in totals.values()) / whole, waited, cores))
+    looks = [look for look in run.threads if begin <= look.t_ms <= end]
+    if len(looks) > 1:
+        lines.append(_by_thread(looks[0], looks[-1]))
     return "\n".join(lines)
+
+
+def _by_thread(first: Threads, last: Threads) -> str:
+    """What the slots' processor time went to: RocksDB flushes in ``rocksdb:high`` and merges in ``rocksdb:low``."""
+    seconds = (last.t_ms - first.t_ms) / 1000
+    used = {
+        name: tuple((after - before) / seconds for after, before in zip(times, earlier, strict=True))
+        for name, times in last.run_s.items()
+        for earlier in [first.run_s.get(name, (0.0, 0.0))]
+    }
+    told = [
+        f"{name} {user + kernel:.2f} ({kernel:.2f} of it in the kernel)"
+        for name, (user, kernel) in sorted(used.items(), key=lambda item: -sum(item[1]))
+        if user + kernel >= 0.005
+    ]
+    return f"processors of the slots, by thread: {', '.join(told)}"
 
 
 def _processors(samples: Sequence[Sample], busy: float, waited: float, cores: int) -> str:
@@ -187,5 +217,6 @@ def _processors(samples: Sequence[Sample], busy: float, waited: float, cores: in
 
 
 def write(run: Run, target: Path) -> None:
-    """The trace, for a browser."""
-    target.write_text(json.dumps({"traceEvents": events(run), "displayTimeUnit": "ms"}))
+    """The trace, for a browser, which opens it compressed."""
+    document = json.dumps({"traceEvents": events(run), "displayTimeUnit": "ms"})
+    target.write_bytes(gzip.compress(document.encode(), mtime=0))
