@@ -2,7 +2,7 @@
 
 Closed loop: the next file comes when the last one was answered, after a pause, so that nothing queues and the figure
 is what one record waits on an otherwise idle job. Measured for our job (from manifest defaults, processing-time
-trigger without a pause) and for Spark's identity as the floor.
+trigger without a pause, a checkpoint every two seconds) and for Spark's identity as the floor.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +25,25 @@ import ours
 HERE = Path(__file__).parent
 _WARM_UP = 5
 _WAIT_S = 120.0
+_CHECKPOINTS = "2s"
+
+
+@dataclass(frozen=True)
+class Turn:
+    """The samples of one start of a job, in ms, and how many checkpoints it completed from its start to its end."""
+
+    times_ms: Sequence[float]
+    checkpoints: int
 
 
 def measure(name: str, rows: int, samples: int, keys: int, slots: int, scratch: Path) -> dict[str, Any]:
     """p50, p99 and the number of samples, in ms, of ``hashmap``, ``rocksdb`` or ``identity``."""
-    return result(name, rows, times_ms(name, rows, samples, keys, slots, scratch))
+    return result(name, rows, [turn(name, rows, samples, keys, slots, scratch)])
 
 
-def times_ms(name: str, rows: int, samples: int, keys: int, slots: int, scratch: Path) -> list[float]:
-    """Each sample of a job that is started for them."""
+def turn(name: str, rows: int, samples: int, keys: int, slots: int, scratch: Path) -> Turn:
+    """The samples of a job that is started for them. A job of ours that completed no checkpoint meanwhile is refused,
+    because its p99 would be that of a job without checkpoints."""
     folder, answered = scratch / "in", scratch / "answered"
     folder.mkdir(parents=True)
     answered.touch()
@@ -40,15 +52,26 @@ def times_ms(name: str, rows: int, samples: int, keys: int, slots: int, scratch:
         times = _ask(process, folder, answered, rows, samples + _WARM_UP, keys)
     finally:
         ours.stop(process)
-    return [value * 1000 for value in times[_WARM_UP:]]
+    completed = _completed(scratch / "checkpoints")
+    if name != "identity" and not completed:
+        raise SystemExit(f"{name} completed no checkpoint within {len(times)} epochs of {rows:,} rows")
+    return Turn([value * 1000 for value in times[_WARM_UP:]], completed)
 
 
-def result(name: str, rows: int, kept: list[float]) -> dict[str, Any]:
+def _completed(storage: Path) -> int:
+    """The number of the newest checkpoint. Older ones are deleted."""
+    numbers = (path.parent.name.removeprefix("chk-") for path in storage.rglob("chk-*/_metadata"))
+    return max(map(int, numbers), default=0)
+
+
+def result(name: str, rows: int, turns: Sequence[Turn]) -> dict[str, Any]:
     """The samples of all turns of a contender as they are told."""
+    kept = [value for turn in turns for value in turn.times_ms]
     return {
         "name": f"latency-{name}",
         "rows_per_epoch": rows,
         "samples": len(kept),
+        "checkpoints": sum(turn.checkpoints for turn in turns),
         "p50_ms": round(float(np.percentile(kept, 50))),
         "p99_ms": round(float(np.percentile(kept, 99, method="higher"))),
     }
@@ -56,7 +79,7 @@ def result(name: str, rows: int, kept: list[float]) -> dict[str, Any]:
 
 def _start(name: str, folder: Path, answered: Path, slots: int, scratch: Path) -> subprocess.Popen[bytes]:
     if name != "identity":
-        setup = ours.Setup(backend=name, interval="10s")
+        setup = ours.Setup(backend=name, interval=_CHECKPOINTS)
         document = ours.manifest(setup, folder, slots, scratch, answered=str(answered))
         document["spec"]["trigger"] = {"processingTime": "0s"}
         return ours.start(document, scratch)[0]

@@ -301,20 +301,20 @@ def measure_latency(options: argparse.Namespace, scratch: Path) -> list[dict[str
     names = [name for name in ("identity", "hashmap", "rocksdb") if name in wanted]
     results = []
     for rows, (turns, samples) in ({1_000: (1, 30)} if options.quick else LATENCIES).items():
-        times: dict[str, list[float]] = {name: [] for name in names}
+        kept: dict[str, list[latency.Turn]] = {name: [] for name in names}
         for turn in range(turns):
             for name in names if turn % 2 == 0 else reversed(names):
                 private = scratch / f"{name}-{rows}-{turn}"
-                times[name] += latency.times_ms(name, rows, samples, options.keys, options.slots, private)
+                kept[name].append(latency.turn(name, rows, samples, options.keys, options.slots, private))
                 # Slots of a driver that was killed end by themselves, and remove files of their own meanwhile.
                 shutil.rmtree(private, ignore_errors=True)
-                told = latency.result(name, rows, times[name])
+                told = latency.result(name, rows, kept[name])
                 print(
                     f"latency {rows:>9,} rows an epoch {turn + 1}/{turns} {name:<10}"
                     f"p50 {told['p50_ms']:>6,} ms   p99 {told['p99_ms']:>6,} ms",
                     flush=True,
                 )
-        results += [latency.result(name, rows, times[name]) for name in names]
+        results += [latency.result(name, rows, kept[name]) for name in names]
     return results
 
 

@@ -73,7 +73,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--name", default="peers", help="name of the JSON file under benchmarks/results/")
     parser.add_argument("--note", default="", help="a remark for the JSON file, such as what else ran")
     parser.add_argument(
-        "--add", action="store_true", help="keep what the JSON file has of loads that this run does not measure"
+        "--add",
+        action="store_true",
+        help="keep what the JSON file has of loads that this run does not measure",
     )
     parser.add_argument("--quick", action="store_true", help="one round with shorter runs")
     options = parser.parse_args()

@@ -189,7 +189,7 @@ def text(run: Run, cores: int, warm_up: int) -> str:
 
 
 def _by_thread(first: Threads, last: Threads) -> str:
-    """What the slots' processor time went to: RocksDB flushes in ``rocksdb:high`` and merges in ``rocksdb:low``."""
+    """The slots' processor time by thread. RocksDB flushes in ``rocksdb:high`` and merges in ``rocksdb:low``."""
     seconds = (last.t_ms - first.t_ms) / 1000
     used = {
         name: tuple((after - before) / seconds for after, before in zip(times, earlier, strict=True))
