@@ -113,6 +113,29 @@ def test_a_target_says_whether_it_was_missed() -> None:
     )
 
 
+def test_the_time_of_a_row_is_that_of_the_run() -> None:
+    names = ("identity", *(f"{one}{way}" for one in ("hashmap", "rocksdb") for way in ("", "-batches", "-added")))
+    results = [
+        {**rate("sum", name, [9], 1.0), "cpu_us_per_row": {"jvm": 1.0, "slots": number / 10}}
+        for number, name in enumerate(names)
+    ]
+    told = benchmark_tables.figures({**DOCUMENT, "results": results}).split("\n\n")[-1]
+    assert "a row takes 1.00 µs of processor time through identity" in told
+    assert "HashMap takes 1.10 µs per record. 0.10 of them are in the slots" in told
+    assert "On Arrow batches the slots take 0.20 µs, and 0.30 where" in told
+    assert told.endswith("With RocksDB they take 0.40, 0.50 and 0.60 µs instead.")
+
+
+def test_each_missed_target_of_the_kept_run_is_explained_with_its_figure() -> None:
+    page = (benchmark_tables.ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    begin = page.index("## Why targets are missed")
+    rows = page[begin : page.index("\n## ", begin + 1)].splitlines()
+    for target in benchmark_tables.SECTIONS[0].document()["targets"]:
+        if not target["reached"]:
+            start = f"| {benchmark_tables.target_of(target)} | {target['measured']:.3g}"
+            assert any(row.startswith(start) for row in rows), start
+
+
 def test_the_tables_replace_what_stands_between_the_markers() -> None:
     section = benchmark_tables.Section("figures", "readme.json", benchmark_tables.figures)
     page = "before\n<!-- figures -->\nold\n<!-- end of the figures -->\nafter\n"

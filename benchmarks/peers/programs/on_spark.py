@@ -79,11 +79,24 @@ def summed(frame: Any, function: str) -> Any:
     return grouped.transformWithState(RowSum(), ANSWER, "update", "none")
 
 
+def sessions(rows: Any, gap_ms: int, delay_ms: int) -> Any:
+    """Begin, count and sum of each session, when the watermark has passed it."""
+    from pyspark.sql import functions as F
+
+    rows = rows.withWatermark("ts", f"{delay_ms} milliseconds")
+    window = F.session_window("ts", f"{gap_ms} milliseconds").alias("window")
+    counted = rows.groupBy("k", window).agg(F.count("*").alias("n"), F.sum("v").alias("total"))
+    return counted.selectExpr("k", "unix_millis(window.start) AS begun", "n", "total")
+
+
 def answered_by(spark: Any, task: dict[str, str]) -> tuple[Any, str]:
     """The stream of answers and its output mode."""
     given = spark, task["input"], int(task["slots"])
     if task["function"] != "windows":
         return summed(chunks.stream(*given, task["key"], task["value"]), task["function"]), "update"
+    if task["load"] == "session":
+        rows = chunks.stream(*given, task["key"], task["value"], task["time"])
+        return sessions(rows, int(task["gap_ms"]), int(task["delay_ms"])), "append"
     from peers import nexmark
     from peers.programs import spark_nexmark
 

@@ -9,7 +9,9 @@ import keyed_sums
 
 import sparkstate
 
-FUNCTIONS = {**keyed_sums.FUNCTIONS, "record": keyed_sums.Sum}
+FUNCTIONS = {"record": keyed_sums.Sum, "batches": keyed_sums.BatchSum, "added": keyed_sums.Added}
+LARGE = {"record": keyed_sums.PaddedSum, "batches": keyed_sums.PaddedBatchSum}
+"""The same with 512 bytes of state for every key."""
 
 
 def sink(answers: str | None) -> Callable[[Any, int], None]:
@@ -55,7 +57,7 @@ def job(spark: Any, params: dict[str, str]) -> None:
         answer = sparkstate_session.ANSWER
     else:
         rows = chunks.stream(spark, *given)
-        chosen = "padded" if params["load"] == "large" else params["function"]
-        function, answer = FUNCTIONS[chosen](), "k long, total long"
+        functions = LARGE if params["load"] == "large" else FUNCTIONS
+        function, answer = functions[params["function"]](), "k long, total long"
     answered = sparkstate.keyed(rows, "k").process(function, uid="answer", output_schema=answer)
     answered.sink(sink(params.get("answers")))

@@ -127,6 +127,46 @@ def test_the_comparison_sees_engines_read_the_state_that_they_wrote() -> None:
         assert load.keys == 0 or np.median(counts) > 1, load.name
 
 
+BY_KEY = {"sum", "distinct"}
+EVENTS = {"session", *loads.QUERIES}
+PROMISED = {
+    "sparkstate-hashmap": BY_KEY | EVENTS,
+    "sparkstate-rocksdb": BY_KEY | EVENTS | {"large"},
+    "sparkstate-hashmap-batches": BY_KEY,
+    "sparkstate-rocksdb-batches": BY_KEY | {"large"},
+    "sparkstate-hashmap-added": {"sum"},
+    "sparkstate-rocksdb-added": {"sum"},
+    "flink-sql-hashmap": BY_KEY | EVENTS,
+    "flink-sql-rocksdb": BY_KEY | EVENTS,
+    "flink-sql-hashmap-mini-batch": {"sum"},
+    "flink-sql-rocksdb-mini-batch": {"sum"},
+    "flink-datastream-hashmap": BY_KEY | {"session"},
+    "flink-datastream-rocksdb": BY_KEY | {"session", "large"},
+    "pyflink-process-hashmap": BY_KEY,
+    "pyflink-process-rocksdb": BY_KEY,
+    "pyflink-thread-hashmap": BY_KEY,
+    "pyflink-thread-rocksdb": BY_KEY | {"large"},
+    "bytewax": BY_KEY,
+    "quix-streams": BY_KEY,
+    "spark-windows": EVENTS,
+    "spark-transform-with-state": BY_KEY,
+    "spark-transform-with-state-pandas": BY_KEY,
+}
+"""The engines and loads that docs/benchmarks.md names."""
+
+
+def test_no_engine_and_no_load_is_dropped_from_the_comparison_unseen() -> None:
+    assert {name: set(each.rows) for name, each in contenders.CONTENDERS.items()} == PROMISED
+
+
+def test_every_other_engine_is_pinned_to_a_version() -> None:
+    files = sorted((PEERS / "requirements").glob("*.txt"))
+    assert [file.stem for file in files] == ["bytewax", "pyflink"]
+    for file in files:
+        names = [line for line in file.read_text().splitlines() if line and not line.startswith("#")]
+        assert all("==" in name for name in names), file
+
+
 def test_every_contender_runs_whole_epochs_of_loads_that_there_are() -> None:
     for name, contender in contenders.CONTENDERS.items():
         assert contender.name == name
@@ -164,6 +204,28 @@ def test_answers_for_keys_are_not_held_against_answers_for_rows() -> None:
         a_result("sparkstate-hashmap-added", 4000, 0.4, each_row=False),
     ]
     assert table.losses(results) == ["Where sparkstate loses: nowhere among what was measured"]
+
+
+def test_a_loss_on_rocksdb_is_not_hidden_by_our_row_in_memory() -> None:
+    results = [
+        a_result("sparkstate-hashmap", 1500, 2.0),
+        a_result("sparkstate-rocksdb", 800, 4.0),
+        a_result("flink-sql-rocksdb", 1000, 3.0),
+        a_result("spark-windows", 900, 5.0),
+        a_result("bytewax", 1000, 3.0),
+    ]
+    assert table.losses(results)[1:] == [
+        "  sum, each row answered: flink-sql-rocksdb has 1.25 times the rate of sparkstate-rocksdb",
+        "  sum, each row answered: flink-sql-rocksdb takes 0.75 of the CPU time of sparkstate-rocksdb",
+        "  sum, each row answered: spark-windows has 1.12 times the rate of sparkstate-rocksdb",
+    ]
+
+
+def test_an_engine_is_compared_with_our_other_backend_where_one_is_missing() -> None:
+    results = [a_result("sparkstate-rocksdb", 800, 4.0), a_result("flink-datastream-hashmap", 1600, 8.0)]
+    assert table.losses(results)[1:] == [
+        "  sum, each row answered: flink-datastream-hashmap has 2.00 times the rate of sparkstate-rocksdb",
+    ]
 
 
 def test_a_run_without_a_row_of_ours_claims_no_victory() -> None:

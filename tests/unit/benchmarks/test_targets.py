@@ -10,6 +10,36 @@ from support.examples import example
 report = example.load(example.ROOT / "benchmarks" / "report.py")
 
 
+TO_REACH = {
+    ("sum", "hashmap", "identity"): 0.6,
+    ("sum", "rocksdb", "identity"): 0.55,
+    ("sum", "hashmap", "transform-with-state"): 100,
+    ("sum", "rocksdb", "transform-with-state"): 100,
+    ("sum", "hashmap-batches", "identity"): 1.0,
+    ("sum", "rocksdb-batches", "identity"): 0.9,
+    ("sum", "hashmap-added", "aggregation"): 1.5,
+    ("sum", "rocksdb-added", "aggregation"): 1.5,
+    ("distinct", "hashmap-batches", "identity"): 0.6,
+    ("distinct", "rocksdb-batches", "identity"): 0.3,
+    ("large", "rocksdb", "identity"): 0.2,
+    ("large", "rocksdb-batches", "identity"): 0.2,
+    ("windows", "hashmap-windows", "window-aggregation"): 1.5,
+    ("windows", "rocksdb-windows", "window-aggregation"): 1.5,
+}
+
+
+def test_no_target_is_lowered_unseen() -> None:
+    assert {(each.load, each.name, each.base): each.ratio for each in report.TARGETS} == TO_REACH
+    assert {(each.name, each.base): each.ratio for each in report.COST_TARGETS} == {
+        ("hashmap-sliding", "hashmap-windows"): 1.5,
+        ("rocksdb-sliding", "rocksdb-windows"): 1.5,
+    }
+    assert {(each.name, each.rows, each.above_ms, each.spread) for each in report.LATENCY_TARGETS} == {
+        ("hashmap", 1_000, 60, 2.0),
+        ("rocksdb", 1_000, 60, 2.0),
+    }
+
+
 def latency(name: str, p50: int, p99: int) -> dict[str, Any]:
     return {"name": f"latency-{name}", "rows_per_epoch": 1_000, "samples": 60, "p50_ms": p50, "p99_ms": p99}
 
