@@ -67,15 +67,34 @@ def used(driver: int, slots: Iterable[int] = ()) -> dict[str, float]:
 
 
 def of_threads(pids: Iterable[int]) -> dict[str, tuple[float, float]]:
-    """CPU seconds of the threads of these processes by the threads' names, in user and in kernel mode."""
+    """CPU seconds of the threads of these processes by the threads' names, in user and in kernel mode.
+
+    What is left of a process counts for its own name: that of its Python threads, also of those that have ended.
+    """
     totals: dict[str, tuple[float, float]] = {}
+
+    def add(name: str, user: float, kernel: float) -> None:
+        before = totals.get(name, (0.0, 0.0))
+        totals[name] = (before[0] + user, before[1] + kernel)
+
     for pid in pids:
+        whole = _stat(pid)
+        if whole is None:
+            continue
+        user, kernel = _seconds(whole[1])
         for task in Path(f"/proc/{pid}/task").glob("*"):
             stat = _stat(f"{pid}/task/{task.name}")
-            if stat is not None:
-                user, kernel = totals.get(stat[0], (0.0, 0.0))
-                totals[stat[0]] = (user + int(stat[1][11]) * _TICK_S, kernel + int(stat[1][12]) * _TICK_S)
+            if stat is not None and stat[0] != whole[0]:
+                used = _seconds(stat[1])
+                add(stat[0], *used)
+                user, kernel = user - used[0], kernel - used[1]
+        add(whole[0], max(0.0, user), max(0.0, kernel))
     return totals
+
+
+def _seconds(fields: list[str]) -> tuple[float, float]:
+    """In user and in kernel mode."""
+    return int(fields[11]) * _TICK_S, int(fields[12]) * _TICK_S
 
 
 def between(before: dict[str, float], after: dict[str, float]) -> dict[str, float]:

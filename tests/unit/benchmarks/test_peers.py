@@ -161,7 +161,7 @@ def test_no_engine_and_no_load_is_dropped_from_the_comparison_unseen() -> None:
 
 def test_every_other_engine_is_pinned_to_a_version() -> None:
     files = sorted((PEERS / "requirements").glob("*.txt"))
-    assert [file.stem for file in files] == ["bytewax", "pyflink"]
+    assert [file.stem for file in files] == ["bytewax", "flink"]
     for file in files:
         names = [line for line in file.read_text().splitlines() if line and not line.startswith("#")]
         assert all("==" in name for name in names), file

@@ -6,12 +6,17 @@ import dataclasses
 import gzip
 import json
 import os
+import threading
 import time
 from pathlib import Path
 from typing import Any
 
+from support.examples import example
+
 from sparkstate_tools.tracing import report
 from sparkstate_tools.tracing.sampling import Sample, Sampler
+
+cpu = example.load(example.ROOT / "benchmarks" / "cpu.py")
 
 
 def entry(process: str, pid: int, phase: str, epoch: int, t_ms: int) -> dict[str, Any]:
@@ -107,3 +112,13 @@ def test_the_sampler_sees_how_long_a_process_ran() -> None:
     assert times[0] < times[-1] <= times[0] + 60
     machine = [sample.machine_s for sample in samples]
     assert machine[-1] >= machine[0] > 0
+
+
+def test_threads_that_have_ended_count_for_their_process() -> None:
+    """A slot has a thread for each connection of a task."""
+    name = Path("/proc/self/comm").read_text().strip()
+    before = sum(cpu.of_threads([os.getpid()])[name])
+    spun = threading.Thread(target=lambda: [time.process_time_ns() for _ in range(2_000_000)])
+    spun.start()
+    spun.join()
+    assert sum(cpu.of_threads([os.getpid()])[name]) > before
