@@ -127,13 +127,13 @@ class BatchKeys:
 
     def cumulative_sum(self, column: Column, start: Any = None) -> pa.Array:
         """For each row the sum of its key's values up to it, in the order of the rows; ``start`` is one value per key
-        to begin with (null and None: nothing). Nulls count as nothing. Whole numbers give int64, which wraps around as
-        in ``sum``."""
+        to begin with (null and None: nothing). Nulls count as nothing. Whole numbers give int64, which
+        wraps around as in ``sum``."""
         return self._running(column, start, running.SUM)
 
     def cumulative_max(self, column: Column, start: Any = None) -> pa.Array:
-        """The greatest of ``start`` and the values so far. Nulls count as nothing, and NaN only before a key's first
-        number."""
+        """The greatest of ``start`` and the values so far. Nulls count as nothing, and NaN only
+        before a key's first number."""
         return self._running(column, start, running.MAX)
 
     def cumulative_min(self, column: Column, start: Any = None) -> pa.Array:
