@@ -24,9 +24,10 @@ from support.expiring.ttl_model import Rule
 from sparkstate.backends import canonical
 from sparkstate.backends.base import StateKind
 from sparkstate.batches.functions import KeyedBatchFunction
-from sparkstate.functions import KeyedProcessFunction, OutputTag, ReduceFunction
+from sparkstate.functions import AggregateFunction, KeyedProcessFunction, OutputTag, ReduceFunction
 from sparkstate.serde.types import Types
 from sparkstate.state.descriptors import (
+    AggregatingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,
     ReducingStateDescriptor,
@@ -40,11 +41,14 @@ NAME = ValueStateDescriptor("name", Types.STRING())
 SPAN = ValueStateDescriptor("span", Types.ROW_NAMED(["low", "high"], [Types.LONG(), Types.DOUBLE()]))
 SEEN = ListStateDescriptor("seen", Types.LONG())
 LAST = MapStateDescriptor("last", Types.STRING(), Types.LONG())
+"""Rows put the entries ``x`` and ``y``. Timers put ``told``, which rows read, and ``asked``, which rows remove: what a
+row does to a map is not seen by a later row of its batch."""
 FIRED = ValueStateDescriptor("fired", Types.LONG())
 """Written by timers alone, and read by rows alone."""
-STATES = ("total", "name", "span", "seen", "last", "most", "mean", "odd", "fired")
+STATES = ("total", "name", "span", "seen", "last", "most", "mixed", "mean", "odd", "fired")
 RULES = st.none() | st.builds(Rule, st.integers(1, 25), st.booleans(), st.booleans())
 """How states expire; None: they do not."""
+OUTPUT = ["user", "v", "total", "state", "entry", "has_entry"]
 SPACED = ValueStateDescriptor("spaced", Types.LONG())
 MEAN = ValueStateDescriptor("mean", Types.DOUBLE())
 ODD = ValueStateDescriptor("odd", Types.BOOLEAN())
@@ -65,6 +69,23 @@ class Most(ReduceFunction):
 MOST = ReducingStateDescriptor("most", Most(), Types.LONG())
 
 
+class Mixed(AggregateFunction):
+    """A number that depends on the order of the values, beside how many there are."""
+
+    def create_accumulator(self):
+        return (0, 0)
+
+    def add(self, value, accumulator):
+        count, mixed = accumulator
+        return count + 1, (31 * mixed + value) % 1_000_003
+
+    def get_result(self, accumulator):
+        return 1000 * accumulator[1] + accumulator[0]
+
+
+MIXED = AggregatingStateDescriptor("mixed", Mixed(), Types.TUPLE([Types.LONG(), Types.LONG()]))
+
+
 class States:
     """What both functions ask for."""
 
@@ -80,6 +101,7 @@ class States:
         self.total, self.name, self.span = get(TOTAL), get(NAME), get(SPAN)
         self.seen, self.last = ctx.get_list_state(self.living(SEEN)), ctx.get_map_state(self.living(LAST))
         self.most = ctx.get_reducing_state(self.living(MOST))
+        self.mixed = ctx.get_aggregating_state(self.living(MIXED))
 
     def living(self, descriptor: Any) -> Any:
         made = copy.copy(descriptor)
@@ -102,27 +124,42 @@ class PerRecord(States, KeyedProcessFunction):
         self.spaced.update(self.spaced.value() or value.v)
         self.span.update((value.v, float(total)) if value.v % 3 else None)
         self.seen.add(value.v)
+        told = self.last.get("told"), self.last.contains("told")
+        self.last.remove("asked" if value.v % 3 == 0 else "nothing")
         self.last.put(value.word, value.v)
         self.most.add(value.v)
+        self.mixed.add(value.v)
         ctx.timer_service().register_event_time_timer(value.v)
         ctx.timer_service().register_processing_time_timer(value.v + 1)
+        ctx.timer_service().delete_processing_time_timer(value.v - 1)
         if value.v < 0:
             yield self.side, (value.user, value.v)
-        yield value.user, value.v, total, fired
+        yield value.user, value.v, total, fired, *told
 
     def on_timer(self, timestamp, ctx):
         total = self.total.value() or 0
-        yield ctx.get_current_key(), timestamp, total, None
+        known = self.last.get("x"), self.last.contains("y")
+        yield ctx.get_current_key(), timestamp, total, self.mixed.get(), *known
         self.total.update(total + 1)
         self.fired.update(timestamp)
         self.seen.update(self.seen.get()[-3:])
+        if timestamp % 3 == 0:
+            self.seen.add_all([timestamp, total])
+        if timestamp % 7 == 0:
+            self.mixed.clear()
+        self.last.remove("x" if timestamp % 3 else "nothing")
+        self.last.put("told" if timestamp % 4 else "asked", self.sum_of_last())
         if timestamp % 2:
             self.last.clear()
             # A later one, which may be due in this same pass, and one less.
             ctx.timer_service().register_event_time_timer(timestamp + 3)
             ctx.timer_service().delete_event_time_timer(timestamp + 2)
+            ctx.timer_service().delete_processing_time_timer(timestamp + 4)
         if timestamp % 5 == 0:
             self.total.clear()
+
+    def sum_of_last(self):
+        return sum(value for _, value in self.last.items()) % 1000
 
 
 class PerBatch(States, KeyedBatchFunction):
@@ -145,14 +182,18 @@ class PerBatch(States, KeyedBatchFunction):
         self.span.update(keys, span, mask=whole)
         self.span.clear(keys, mask=pc.invert(whole))
         self.seen.add(keys, "v")
+        told = ["told"] * batch.num_rows
+        told = self.last.get(keys, told), self.last.contains(keys, told)
+        values = batch.column("v").to_pylist()
+        self.last.remove(keys, ["asked" if v % 3 == 0 else "nothing" for v in values])
         self.last.put(keys, "word", "v")
         self.most.add(keys, "v")
+        self.mixed.add(keys, "v")
         for row in range(batch.num_rows):
             self._register(batch, keys, ctx, row)
         below = pc.less(batch.column("v"), 0)
         yield self.side, batch.filter(below).select(["user", "v"])
-        rows = {"user": batch.column("user"), "v": batch.column("v"), "total": totals, "fired": fired}
-        yield pa.record_batch(rows)
+        yield pa.record_batch([batch.column("user"), batch.column("v"), totals, fired, *told], names=OUTPUT)
 
     def _register(self, batch, keys, ctx, row):
         """Timers have one timestamp per key; here a key has one for each of its rows."""
@@ -162,22 +203,31 @@ class PerBatch(States, KeyedBatchFunction):
         ctx.timer_service().register_processing_time_timers(
             keys, pa.array([value + 1] * keys.count), mask=mask
         )
+        ctx.timer_service().delete_processing_time_timers(keys, pa.array([value - 1] * keys.count), mask=mask)
 
     def on_timers(self, timestamps, keys, ctx):
         totals = self.total.get(keys, default=0)
-        fired = pa.nulls(len(keys), pa.int64())
-        yield pa.record_batch({"user": keys.values, "v": timestamps, "total": totals, "fired": fired})
+        mixed = self.mixed.get(keys).cast(pa.int64())
+        known = self.last.get(keys, ["x"] * len(keys)), self.last.contains(keys, ["y"] * len(keys))
+        yield pa.record_batch([keys.values, timestamps, totals, mixed, *known], names=OUTPUT)
         self.total.update(keys, pc.add(totals, 1))
         self.fired.update(keys, timestamps)
         kept = [items[-3:] for items in self.seen.get(keys).to_pylist()]
         self.seen.update(keys, pa.array(kept, pa.list_(pa.int64())))
-        odd = pa.array([stamp % 2 == 1 for stamp in timestamps.to_pylist()], pa.bool_())
+        stamps = timestamps.to_pylist()
+        pairs = zip(stamps, totals.to_pylist(), strict=True)
+        more = [[stamp, total] if stamp % 3 == 0 else None for stamp, total in pairs]
+        self.seen.add_all(keys, pa.array(more, pa.list_(pa.int64())))
+        self.mixed.clear(keys, mask=[stamp % 7 == 0 for stamp in stamps])
+        self.last.remove(keys, ["x" if stamp % 3 else "nothing" for stamp in stamps])
+        sums = [sum(value for _, value in items) % 1000 for items in self.last.items(keys).to_pylist()]
+        self.last.put(keys, ["told" if stamp % 4 else "asked" for stamp in stamps], sums)
+        odd = pa.array([stamp % 2 == 1 for stamp in stamps], pa.bool_())
         self.last.clear(keys, mask=odd)
         ctx.timer_service().register_event_time_timers(keys, pc.add(timestamps, 3), mask=odd)
         ctx.timer_service().delete_event_time_timers(keys, pc.add(timestamps, 2), mask=odd)
-        self.total.clear(
-            keys, mask=pa.array([stamp % 5 == 0 for stamp in timestamps.to_pylist()], pa.bool_())
-        )
+        ctx.timer_service().delete_processing_time_timers(keys, pc.add(timestamps, 4), mask=odd)
+        self.total.clear(keys, mask=pa.array([stamp % 5 == 0 for stamp in stamps], pa.bool_()))
 
 
 ELEMENTS = st.lists(
@@ -293,5 +343,5 @@ def _first_truth(stored: pa.Array, batch: Any, keys: Any) -> pa.Array:
 
 TestLife = Life.TestCase
 TestLife.settings = settings(
-    max_examples=18, stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=15, stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck)
 )

@@ -25,6 +25,11 @@ WHOLE = st.none() | st.integers(-(2**40), 2**40)
 FLOATS = st.none() | st.floats(allow_nan=False)
 ROWS = st.lists(st.tuples(st.none() | st.integers(-3, 3), WHOLE), max_size=40)
 FLOAT_ROWS = st.lists(st.tuples(st.integers(0, 5), FLOATS), max_size=40)
+ODD_FLOATS = (
+    st.none() | st.floats(width=32) | st.sampled_from([math.nan, math.inf, -math.inf, 0.0, -0.0, 1.5])
+)
+FLOAT_TYPES = st.sampled_from([pa.float32(), pa.float64()])
+LARGE = st.none() | st.integers(-(2**63), 2**63 - 1) | st.sampled_from([2**63 - 1, -(2**63)])
 
 
 def keys_of(rows: list[tuple[Any, Any]], kind: pa.DataType = LONG) -> BatchKeys:
@@ -167,9 +172,65 @@ def test_running_values_of_whole_numbers(rows, data):
 @given(FLOAT_ROWS)
 def test_running_sums_of_floats_add_in_the_order_of_the_rows(rows):
     found = keys_of(rows, pa.float64()).cumulative_sum("v").to_pylist()
-    wanted = folded(rows, {}, lambda a, b: a + b)
-    for one, other in zip(found, wanted, strict=True):
-        assert one == other or (one is not None and math.isnan(one) and math.isnan(other))
+    assert shown(found) == shown(folded(rows, {}, lambda a, b: a + b))
+
+
+def shown(values: list[float | None]) -> list[float | str | None]:
+    """The values, a NaN as text: it equals nothing. 0.0 and -0.0 are equal."""
+    return ["NaN" if value is not None and math.isnan(value) else value for value in values]
+
+
+def least(before: float, value: float) -> float:
+    """A NaN gives way to any number."""
+    return value if math.isnan(before) else before if math.isnan(value) else min(before, value)
+
+
+def greatest(before: float, value: float) -> float:
+    return -least(-before, -value)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), ODD_FLOATS), max_size=40), FLOAT_TYPES, st.data())
+def test_nan_is_a_least_or_greatest_value_only_where_a_key_has_no_number(rows, kind, data):
+    keys = keys_of(rows, kind)
+    names = keys.values.to_pylist()
+    for found, running_values, fold in (
+        (keys.min("v"), keys.cumulative_min, least),
+        (keys.max("v"), keys.cumulative_max, greatest),
+    ):
+        in_all = dict(zip((key for key, _ in rows), folded(rows, {}, fold), strict=True))
+        assert shown(found.to_pylist()) == shown([in_all[name] for name in names])
+        assert found.type == kind
+        assert shown(running_values("v").to_pylist()) == shown(folded(rows, {}, fold))
+        start = [data.draw(ODD_FLOATS) for _ in names]
+        begun = {name: value for name, value in zip(names, start, strict=True) if value is not None}
+        given_start = running_values("v", start=pa.array(start, kind)).to_pylist()
+        assert shown(given_start) == shown(folded(rows, begun, fold))
+
+
+def wrapped(total: int | None) -> int | None:
+    """A number as 64 bits hold it."""
+    return None if total is None else (total + 2**63) % 2**64 - 2**63
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), LARGE), max_size=20), st.data())
+def test_sums_of_whole_numbers_wrap_around_and_those_of_the_column_as_decimals_do_not(rows, data):
+    keys = keys_of(rows)
+    exact = dict(zip((key for key, _ in rows), folded(rows, {}, lambda a, b: a + b), strict=True))
+    assert keys.sum("v").to_pylist() == [wrapped(total) for total in exact.values()]
+    decimals = keys.sum(keys.column("v").cast(pa.decimal128(38, 0)))
+    assert decimals.to_pylist() == list(exact.values())
+    start = [data.draw(LARGE) for _ in exact]
+    begun = {key: value for key, value in zip(exact, start, strict=True) if value is not None}
+    found = keys.cumulative_sum("v", start=pa.array(start, LONG)).to_pylist()
+    assert found == [wrapped(total) for total in folded(rows, begun, lambda a, b: a + b)]
+
+
+def test_sums_of_unsigned_numbers_have_64_bits_with_a_sign():
+    rows = [(1, 2**63), (2, 2**64 - 1), (2, 3), (1, 2**62)]
+    keys = keys_of(rows, pa.uint64())
+    assert keys.sum("v").to_pylist() == [-(2**63) + 2**62, 2]
+    assert keys.cumulative_sum("v").to_pylist() == [-(2**63), -1, 2, -(2**63) + 2**62]
+    assert keys.sum("v").type == keys.cumulative_sum("v").type == LONG
 
 
 def test_one_keys_infinity_reaches_no_other_key():

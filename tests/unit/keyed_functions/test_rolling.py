@@ -119,3 +119,24 @@ def test_a_sum_that_its_column_cannot_hold_fails_with_the_remedy() -> None:
     function = RollingBatches(rolling("sum", Types.BYTE()))
     with pytest.raises(errors.StateError, match=r"sum\('v'\) is too large .* int8 .* bigint"):
         function._narrowed(pa.array([300]), pa.int8())
+
+
+def test_a_sum_of_decimals_is_exact() -> None:
+    """Python itself rounds to 28 digits."""
+    large = decimal.Decimal(10**37)
+    with harness(RollingRows(rolling("sum", Types.BIG_DEC()))) as driven:
+        for value in (large, decimal.Decimal(1), decimal.Decimal("-2")):
+            driven.process_element({"k": "a", "v": value, "tag": 0})
+        assert [row[1] for row in driven.output()] == [10**37, 10**37 + 1, 10**37 - 1]
+
+
+def test_a_sum_of_bigint_wraps_around_and_is_refused_where_a_row_may_be_rejected() -> None:
+    rows = [({"k": "a", "v": value, "tag": 0}, None) for value in (2**63 - 1, 1)]
+    with harness(RollingBatches(rolling("sum", Types.LONG()))) as driven:
+        driven.process_elements(rows)
+        assert [row[1] for row in driven.output()] == [2**63 - 1, -(2**63)]
+    with (
+        harness(RollingRows(rolling("sum", Types.LONG()))) as driven,
+        pytest.raises(errors.UserCodeError, match=f"{2**63} .*does not fit the declared type LONG"),
+    ):
+        driven.process_elements(rows)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -12,6 +13,7 @@ from support.operators import driven as ops
 
 from sparkstate import errors
 from sparkstate.batches.functions import KeyedBatchFunction
+from sparkstate.serde import scalars
 from sparkstate.serde.types import Types
 from sparkstate.state.descriptors import (
     AggregatingStateDescriptor,
@@ -78,6 +80,24 @@ def test_values_of_every_type_come_back_as_they_were_written(declared, values):
     assert found[0].to_pylist() == [None, None]
     assert found[1] == found[2]
     assert found[1].to_pylist() == values.to_pylist()
+
+
+@pytest.mark.parametrize("declared", [Types.FLOAT(), Types.DOUBLE()], ids=["FLOAT", "DOUBLE"])
+def test_every_nan_is_stored_as_the_one(declared):
+    """Computed ones have other bits, and equal state gives equal bytes."""
+    computed = np.array([0xFFF8 << 48, (0x7FF8 << 48) + 1], np.uint64).view(np.float64)
+
+    class Keep(KeyedBatchFunction):
+        def open(self, ctx):
+            self.kept = ctx.get_state(ValueStateDescriptor("kept", declared))
+
+        def process_batch(self, batch, keys, ctx):
+            self.kept.update(keys, [*computed, None, 1.5])
+
+    operator, _ = process(Keep(), *((name, 1, 5) for name in "abcd"))
+    found = [operator.read_value("kept", name, None, ops.key_group(name)) for name in "abcd"]
+    assert found == [scalars.NAN, scalars.NAN, None, 1.5]
+    assert found[0] is found[1] is scalars.NAN
 
 
 def test_masks_defaults_and_nulls_of_a_value_state():

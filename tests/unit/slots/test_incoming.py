@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
+import queue
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from support.slots import slots
 
+from sparkstate.batches.functions import KeyedBatchFunction
+from sparkstate.operators import kinds
+from sparkstate.serde.types import Types
 from sparkstate.slots.incoming import Incoming
 
 
@@ -27,6 +34,8 @@ class Operator:
         self.seen: list[int] = []
         self.largest = 0
         """Bytes of the largest batch."""
+        self.calls: queue.SimpleQueue[int] = queue.SimpleQueue()
+        """Rows of each call."""
         self.directory = directory
 
     def process(self, given: pa.RecordBatch) -> None:
@@ -36,10 +45,11 @@ class Operator:
         with self.held:
             self.seen += numbers
             self.largest = max(self.largest, given.nbytes)
+        self.calls.put(given.num_rows)
 
-    def incoming(self, limit_bytes: int, *, waits_for_end: bool = False) -> Incoming:
+    def incoming(self, limit_bytes: int, *, waits_for_end: bool = False, rows_at_once: int = 0) -> Incoming:
         folder = self.directory / "overflow"
-        return Incoming(self.process, self, folder, limit_bytes, waits_for_end=waits_for_end)  # type: ignore[arg-type]
+        return Incoming(self.process, self, folder, limit_bytes, rows_at_once, waits_for_end)  # type: ignore[arg-type]
 
     def has_come(self) -> bool:
         """As of its turn."""
@@ -123,6 +133,68 @@ def test_in_its_turn_the_socket_is_read_later_when_too_much_waits(operator: Oper
     incoming.wait()
     assert operator.seen == list(range(20, 70))
     assert not (operator.directory / "overflow").exists()
+
+
+def test_rows_wait_until_the_operator_has_as_many_as_it_wants_at_once_or_no_more_come(
+    operator: Operator,
+) -> None:
+    operator.turn.set()
+    incoming = operator.incoming(limit_bytes=1 << 20, rows_at_once=100)
+    for number in range(20, 29):
+        incoming.put(batch(number, rows=10))
+    time.sleep(0.05)
+    assert operator.calls.empty()
+    incoming.put(batch(29, rows=10))
+    assert operator.calls.get(timeout=60) == 100
+    incoming.put(batch(30, rows=7))
+    time.sleep(0.05)
+    assert operator.calls.empty()
+    incoming.end(incoming.rows)
+    incoming.wait()
+    assert operator.calls.get_nowait() == 7
+    assert operator.calls.empty()
+    assert operator.seen == list(range(20, 31))
+
+
+def test_fewer_rows_come_at_once_where_more_would_not_fit_in_memory(operator: Operator) -> None:
+    operator.turn.set()
+    incoming = operator.incoming(limit_bytes=20_000, rows_at_once=1 << 18)
+    incoming.put(batch(20))
+    time.sleep(0.05)
+    assert operator.calls.empty()
+    incoming.put(batch(21))
+    assert operator.calls.get(timeout=60) == 1000
+    incoming.end(incoming.rows)
+    incoming.wait()
+    assert operator.seen == [20, 21]
+
+
+class Sizes(KeyedBatchFunction):
+    """Puts out how many rows each call has."""
+
+    def process_batch(self, given: pa.RecordBatch, keys: Any, ctx: Any) -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch({"k": ["rows"], "total": [given.num_rows]})
+
+
+def test_a_function_on_batches_is_called_once_for_all_rows_of_an_epoch_that_are_not_too_many(
+    tmp_path: Path,
+) -> None:
+    plan = slots.plan(tmp_path)
+    operator = kinds.spec(
+        Sizes(),
+        uid="sum",
+        row_columns=("k", "v"),
+        key_columns=("k",),
+        key_type=Types.STRING(),
+        output_schema=slots.OUT,
+    )
+    slot = slots.Slot(tmp_path / "slot", dataclasses.replace(plan, operators=(operator,)))
+    slot.restore()
+    # More than any operator is given at once because its batches are small.
+    slot.feed(0, 1, *[slots.rows(*[("a", 1)] * 1000)] * 10)
+    slot.finish(0, 1)
+    assert slot.output(0) == [{"k": "rows", "total": 10_000}]
+    slot.close()
 
 
 def test_a_failure_comes_at_the_wait_and_later_batches_go_nowhere(operator: Operator) -> None:

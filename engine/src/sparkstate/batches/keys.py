@@ -77,8 +77,8 @@ class BatchKeys:
 
     def sum(self, column: Column) -> pa.Array:
         """The sum of each key; nulls count as nothing, and null where a key has no other value. Whole numbers give
-        int64, which wraps around as in Spark. Decimals keep their scale and have 38 digits, those of decimal256 76; a
-        sum with more raises ``StateError``."""
+        int64, which wraps around without an error; a column that is cast to ``pa.decimal128(38, 0)`` first does not.
+        Decimals keep their scale and have 38 digits, those of decimal256 76; a sum with more raises ``StateError``."""
         values = self.column(column)
         if not pa.types.is_decimal(values.type):
             return self._aggregate(values, "sum")
@@ -86,12 +86,12 @@ class BatchKeys:
         return decimal_sums.narrowed(self._aggregate(decimal_sums.widened(values, most), "sum"), values.type)
 
     def min(self, column: Column) -> pa.Array:
-        """The least value of each key; null where it has none."""
-        return self._aggregate(column, "min")
+        """The least value of each key; null where it has none. NaN counts only where a key has no number."""
+        return self._extreme(column, "min")
 
     def max(self, column: Column) -> pa.Array:
-        """The greatest value of each key; null where it has none."""
-        return self._aggregate(column, "max")
+        """The greatest value of each key; null where it has none. NaN counts only where a key has no number."""
+        return self._extreme(column, "max")
 
     def count_of(self, column: Column) -> pa.Array:
         """Values of each key that are not null, int64."""
@@ -127,15 +127,17 @@ class BatchKeys:
 
     def cumulative_sum(self, column: Column, start: Any = None) -> pa.Array:
         """For each row the sum of its key's values up to it, in the order of the rows; ``start`` is one value per key
-        to begin with (null and None: nothing). Nulls count as nothing. Whole numbers give int64."""
+        to begin with (null and None: nothing). Nulls count as nothing. Whole numbers give int64, which
+        wraps around as in ``sum``."""
         return self._running(column, start, running.SUM)
 
     def cumulative_max(self, column: Column, start: Any = None) -> pa.Array:
-        """The same for the greatest value so far."""
+        """The greatest of ``start`` and the values so far. Nulls count as nothing, and NaN only
+        before a key's first number."""
         return self._running(column, start, running.MAX)
 
     def cumulative_min(self, column: Column, start: Any = None) -> pa.Array:
-        """The same for the least value so far."""
+        """The same for the least value."""
         return self._running(column, start, running.MIN)
 
     def sort_by(self, column: Column) -> tuple[pa.RecordBatch, BatchKeys]:
@@ -159,6 +161,16 @@ class BatchKeys:
                 raise errors.StateError(f"the batch has no column {column!r}; its columns are: {known}")
             return self._batch.column(column)
         return _array(column, len(self.codes), "row")
+
+    def _extreme(self, column: Column, how: str) -> pa.Array:
+        values = self.column(column)
+        is_nan = pc.is_nan(values) if pa.types.is_floating(values.type) else None
+        if is_nan is None or not pc.any(is_nan).as_py():
+            return self._aggregate(values, how)
+        # For a key that has nothing but NaN, older versions of Arrow (18) give the infinity with which they begin.
+        found = self._aggregate(pc.if_else(is_nan, pa.scalar(None, values.type), values), how)
+        has_nan_alone = pc.and_(pc.is_null(found), pc.greater(self.count_of(values), 0))
+        return pc.if_else(has_nan_alone, pa.scalar(float("nan"), values.type), found)
 
     def _aggregate(self, column: Column, how: str) -> pa.Array:
         table = pa.table({"key": self.codes, "value": self.column(column)})

@@ -36,7 +36,7 @@ class Running:
 SUM = Running("sum", np.add)
 MIN = Running("min", np.fmin)
 MAX = Running("max", np.fmax)
-"""NaN counts as no value, as in Arrow's ``min`` and ``max``."""
+"""NaN counts only where there is no number, as in ``BatchKeys.min`` and ``max``."""
 
 
 def order_by_code(codes: npt.NDArray[np.int32], count: int) -> npt.NDArray[np.int64]:
@@ -64,7 +64,8 @@ def over(
     if start is not None and start.type != kind and not pa.types.is_null(start.type):
         is_float = pa.types.is_floating(kind) or pa.types.is_floating(start.type)
         kind = pa.float64() if is_float else pa.int64()
-    values = values.cast(kind)
+    # A sum of 64-bit numbers wraps around, so an unsigned one may as well begin as its negative twin.
+    values = values.cast(kind, safe=not (how is SUM and pa.types.is_uint64(values.type)))
     start = pa.nulls(count, kind) if start is None else start.cast(kind)
     order = order_by_code(codes, count)
     sizes = np.bincount(codes, minlength=count)

@@ -11,7 +11,7 @@ same states and the same results.
 
 from __future__ import annotations
 
-import operator
+import decimal
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -28,6 +28,12 @@ from sparkstate.serde.types import Types
 from sparkstate.state.descriptors import ValueStateDescriptor
 
 How = Literal["sum", "min", "max"]
+_EXACT: Final = decimal.Context(prec=76)
+"""Python's default context rounds to 28 digits."""
+
+
+def _sum(before: Any, given: Any) -> Any:
+    return _EXACT.add(before, given) if isinstance(given, decimal.Decimal) else before + given
 
 
 def _by(choose: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -41,7 +47,7 @@ def _by(choose: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     return fold
 
 
-_FOLDS: Final[dict[How, Callable[[Any, Any], Any]]] = {"sum": operator.add, "min": _by(min), "max": _by(max)}
+_FOLDS: Final[dict[How, Callable[[Any, Any], Any]]] = {"sum": _sum, "min": _by(min), "max": _by(max)}
 _NUMBERS: Final = ("BYTE", "SHORT", "INT", "LONG", "FLOAT", "DOUBLE")
 """Arrow adds and compares them by itself."""
 _ORDERED: Final = (*_NUMBERS, "BIG_DEC", "STRING", "SQL_DATE", "INSTANT", "SQL_TIMESTAMP")

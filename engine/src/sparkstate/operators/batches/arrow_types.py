@@ -126,7 +126,7 @@ def cast(array: pa.Array, declared: TypeInformation) -> pa.Array:
     """The array in the declared type's Arrow type. Raises ``SerializationError`` for values that do not fit."""
     wanted = arrow_type(declared)
     if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
+        array = frames.decoded(array)
     wrong = frames.other_fields(array.type, wanted)
     if wrong is None and not _fits(array.type, wanted):
         wrong = "cast it first"

@@ -24,13 +24,27 @@ from sparkstate.batches import packed_columns, state
 from sparkstate.batches.keys import BatchKeys
 from sparkstate.operators.batches import arrow_types
 from sparkstate.operators.batches.binding import Binding, chosen
+from sparkstate.operators.rows import arrow_rows
 from sparkstate.operators.state import collection_handles, handles
 from sparkstate.operators.state.known_keys import Numbers
-from sparkstate.serde import enums, packed
+from sparkstate.serde import enums, packed, scalars
 from sparkstate.serde.expiring import ttl_of
 
-_AS_THEY_ARE = {"LONG", "STRING", "BOOLEAN"}
-"""Types of which every value that Arrow gives is a stored value already."""
+_AS_THEY_ARE = frozenset(
+    (
+        "BOOLEAN",
+        "BYTE",
+        "SHORT",
+        "INT",
+        "LONG",
+        "FLOAT",
+        "DOUBLE",
+        "STRING",
+        "SQL_DATE",
+        "PRIMITIVE_ARRAY<BYTE>",
+    )
+)
+"""Types of which every value that Arrow gives is a stored value already, once there is one NaN."""
 
 
 class _ColumnState:
@@ -131,7 +145,7 @@ class ColumnValueState(_ColumnState, state.BatchValueState):
 
     @property
     def _are_stored(self) -> bool:
-        """Whether every value that Arrow gives is a stored value already."""
+        """Whether ``_entries`` gives stored values."""
         return self._type.describe() in _AS_THEY_ARE or isinstance(self._type, packed.PackedType)
 
     def get(self, keys: BatchKeys, default: Any = None, namespaces: Any = None) -> pa.Array:
@@ -191,7 +205,7 @@ class ColumnValueState(_ColumnState, state.BatchValueState):
         if columns is not None:
             columns.set(numbers, *self._column(array))
             return
-        self._handle.set_entries(numbers.tolist(), self._values(array), are_stored=self._are_stored)
+        self._handle.set_entries(numbers.tolist(), self._entries(array), are_stored=self._are_stored)
 
     def update_new(self, keys: BatchKeys, per_key: Any, is_new: Flags, namespaces: Any) -> None:
         numbers, spaces = self._binding.number_array(keys), self._spaces(keys, namespaces)
@@ -203,8 +217,13 @@ class ColumnValueState(_ColumnState, state.BatchValueState):
         if pairs is not None:
             pairs.set(numbers, spaces, *self._column(array), is_new)
             return
-        values = self._values(array)
+        values = self._entries(array)
         self._handle.set_entries_in(numbers.tolist(), spaces.tolist(), values, are_stored=self._are_stored)
+
+    def _entries(self, array: pa.Array) -> list[Any]:
+        """Values for the handle per key: stored ones of those types whose values are stored as they are."""
+        values = self._values(array)
+        return arrow_rows.one_nan(values) if isinstance(self._type, scalars.FloatType) else values
 
     def clear(self, keys: BatchKeys, mask: Any = None, namespaces: Any = None) -> None:
         columns = self._handle.columns

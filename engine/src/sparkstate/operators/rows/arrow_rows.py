@@ -41,7 +41,7 @@ def key_reader(columns: Sequence[str], key_type: TypeInformation) -> Callable[[R
     if len(columns) == 1:
         column = columns[0]
         if isinstance(key_type, scalars.FloatType):
-            return lambda read: _one_nan(read(column))
+            return lambda read: one_nan(read(column))
         return lambda read: read(column)
     fields = key_type.fields if isinstance(key_type, containers.TupleType) else ()
     floats = {
@@ -49,13 +49,14 @@ def key_reader(columns: Sequence[str], key_type: TypeInformation) -> Callable[[R
     }
 
     def read_tuples(read: ReadColumn) -> list[Any]:
-        values = [_one_nan(read(name)) if name in floats else read(name) for name in columns]
+        values = [one_nan(read(name)) if name in floats else read(name) for name in columns]
         return list(zip(*values, strict=True))
 
     return read_tuples
 
 
-def _one_nan(values: list[Any]) -> list[Any]:
+def one_nan(values: list[Any]) -> list[Any]:
+    """Floating-point numbers, every NaN the same object."""
     return [scalars.NAN if value != value else value for value in values]  # noqa: PLR0124 - finds NaN
 
 

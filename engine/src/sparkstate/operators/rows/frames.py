@@ -53,6 +53,8 @@ def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
     if column.type == field.type:
         return column
+    if pa.types.is_dictionary(column.type):
+        column = decoded(column)
     if (wrong := other_fields(column.type, field.type)) is not None:
         raise FrameError(f"column {field.name!r}: {wrong}")
     try:
@@ -61,6 +63,14 @@ def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
         raise FrameError(
             f"column {field.name!r} of type {column.type} does not fit {field.type}: {error}"
         ) from error
+
+
+def decoded(column: pa.DictionaryArray) -> pa.Array:
+    """The values of a dictionary array."""
+    values = column.dictionary
+    if pa.types.is_string_view(values.type):  # text of Polars, from which Arrow cannot take
+        values = values.cast(pa.string())
+    return values.take(column.indices)
 
 
 def other_fields(given: pa.DataType, wanted: pa.DataType) -> str | None:

@@ -179,10 +179,14 @@ class ValueStateHandle(StateHandle, api.ValueState[Any]):
                 rooms[space][number] = self._freeze(value)
 
     def set_entries(self, numbers: list[int], values: list[Any], *, are_stored: bool) -> None:
-        """Set the values of these keys; ``are_stored``: they are of the declared type for certain."""
+        """Set the values of these keys; ``are_stored``: they are stored values for certain."""
         entries, cursor = self._entries, self._cursor
+        if are_stored:
+            for number, value in zip(numbers, values, strict=True):
+                entries[number] = value
+            return
         for number, value in zip(numbers, values, strict=True):
-            if are_stored or value is None:
+            if value is None:
                 entries[number] = value
             else:
                 cursor.number = number  # for the error's text
