@@ -1,7 +1,7 @@
 """The job of ``scale_on_nodes.py``: a keyed sum of rows that Spark makes, so that no pod needs files for its input.
 
-``params``: ``rows`` of an epoch; ``tasks`` that make them; ``keys``; ``function`` (one of ``keyed_sums.FUNCTIONS``). The
-driver's log has a line for each epoch that has been answered.
+``params``: ``rows`` of an epoch; ``tasks`` that make them; ``keys``; ``function`` (one of ``keyed_sums.FUNCTIONS``).
+The driver's log has a line for each epoch that has been answered.
 """
 
 from __future__ import annotations
@@ -29,9 +29,7 @@ def job(spark: Any, params: dict[str, str]) -> None:
         .option("numPartitions", params["tasks"])
         .load()
     )
-    rows = numbers.selectExpr(
-        f"value * 2654435761 % 4294967296 % {params['keys']} AS k", "value % 100 AS v"
-    )
+    rows = numbers.selectExpr(f"value * 2654435761 % 4294967296 % {params['keys']} AS k", "value % 100 AS v")
     function = FUNCTIONS[params["function"]]()
     summed = sparkstate.keyed(rows, "k").process(function, uid="sum", output_schema="k long, total long")
     summed.sink(answered)

@@ -1,4 +1,4 @@
-"""The cost of a row by the number of slots on a node: readings of a running job, their difference, table and verdict."""
+"""The cost of a row by the number of slots on a node: readings of a running job, their difference, the verdict."""
 
 from __future__ import annotations
 
@@ -83,7 +83,9 @@ def difference(before: Reading, after: Reading, driver: str, rows_per_epoch: int
     driver counted other rows than the source makes."""
     epochs = after.epoch - before.epoch
     if epochs < 1:
-        raise Unusable(f"no epoch was answered between the readings ({before.epoch}, {after.epoch}): wait longer")
+        raise Unusable(
+            f"no epoch was answered between the readings ({before.epoch}, {after.epoch}): wait longer"
+        )
     if before.told.incarnation != after.told.incarnation:
         raise Unusable("the job was restored between the readings; see the driver's log")
     counted, committed = after.told.rows - before.told.rows, after.told.epoch - before.told.epoch

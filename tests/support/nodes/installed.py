@@ -13,7 +13,7 @@ from support.nodes.pod_logs import PodLogs, complaints
 from sparkstate_operator.config import DriverRole
 from sparkstate_tools.kubernetes.cluster import Cluster
 from sparkstate_tools.operating import chart
-from sparkstate_tools.operating.chart import NAMESPACE, RESTRICTED
+from sparkstate_tools.operating.chart import NAMESPACE
 
 ROLE_OPTION = "--driver-role="
 

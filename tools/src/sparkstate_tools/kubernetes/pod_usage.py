@@ -1,5 +1,5 @@
-"""The CPU time of a pod on a node of a test cluster, as the kernel counts it: all of its containers and processes, those
-that have ended too."""
+"""The CPU time of a pod on a node of a test cluster, as the kernel counts it: all of its containers, and
+the processes that have ended too."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ def cpu_us(node: str, uid: str, groups: Path = CGROUPS) -> int:
         return int(stat["usage_usec"])
     for hierarchy in sorted(groups.glob("*cpuacct*")):
         return int((_of_pod(hierarchy / node, uid) / "cpuacct.usage").read_text()) // 1000
-    raise MissingUsage(f"{groups} has neither {node} nor a hierarchy that counts CPU time (cpuacct): mount it")
+    raise MissingUsage(
+        f"{groups} has neither {node} nor a hierarchy that counts CPU time (cpuacct): mount it"
+    )
 
 
 def _of_pod(node: Path, uid: str) -> Path:
