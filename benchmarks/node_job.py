@@ -162,7 +162,8 @@ class NodeJob:
         return running if len(running) == 1 + self._load.slots else None
 
     def _until(self, probe: Callable[[], T | None], what: str, timeout_s: float) -> T:
-        """What ``probe`` returns as soon as that is not None; a job that has failed is not waited for. The API server
+        """What ``probe`` returns as soon as that is not None; a job that has failed, or lost
+        its driver, is not waited for. The API server
         is asked seldom: it runs on the same processors."""
         deadline = time.monotonic() + timeout_s
         asked = 0.0
@@ -170,9 +171,9 @@ class NodeJob:
             now = time.monotonic()
             if now - asked > ASK_S:
                 asked = now
-                failed = self._status().get("phase") in ENDS
-                if failed or now > deadline:
-                    after = "it has failed" if failed else f"after {timeout_s:.0f} s"
+                lost = lost_by(self._status())
+                if lost or now > deadline:
+                    after = lost or f"after {timeout_s:.0f} s"
                     raise NotMeasured(f"{after}, and not so that {what}; {self._told()}")
             time.sleep(_LOOK_S)
         return found
@@ -196,6 +197,14 @@ def end(there: NodeCluster, namespace: str) -> None:
     """Deletes the job of a namespace, and returns when its pods are gone: they would take CPU time from the next."""
     there.cluster.kubectl("delete", "ssj", NAME, "-n", namespace, "--ignore-not-found", "--timeout=180s")
     there.cluster.until(lambda: not there.cluster.items("pod", namespace), "its pods are gone", END_S)
+
+
+def lost_by(status: Mapping[str, Any]) -> str:
+    """Why no figures of the first attempt will come; empty while they may."""
+    if status.get("phase") in ENDS:
+        return f"it is {status['phase']}"
+    attempt = status.get("attempt", 1)
+    return f"its first driver is gone, and attempt {attempt} runs" if attempt > 1 else ""
 
 
 def reason(pod: Mapping[str, Any]) -> str:
