@@ -71,7 +71,7 @@ bench-slots: setup ## What 1 to 100 slots of 1,000 files each cost the driver; 4
 bench-scale: setup ## CPU per row with 1, 2, 4 and 8 slots of the same work each; both backends, 20 minutes
 	@$(PY) benchmarks/scale_out.py $(ARGS)
 
-bench-nodes: setup ## CPU per row of driver and executor pods with 1, 2, 4 and 8 slots on a real node: Linux and root
+bench-nodes: setup ## CPU per row of driver and executor pods with 1, 2, 4 and 8 slots on a real node; Linux, root
 	@$(PY) benchmarks/scale_on_nodes.py $(ARGS)
 
 bench-state: setup ## Bytes per key in memory, on disk and in checkpoints, and what storing and reading them costs

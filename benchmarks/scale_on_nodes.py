@@ -1,6 +1,6 @@
 """CPU time of a row on a real node with 1, 2, 4 and 8 slots of the same work each: in the driver, in the executors.
 
-    make bench-nodes                                            one backend, one function; 20 minutes on two cores
+    make bench-nodes                                            one backend, one function; 8 minutes on two cores
     make bench-nodes ARGS="--slots 1 4 --backends rocksdb"
 
 The node is that of ``make e2e``: a kubelet and containerd on this machine, with the images of the Dockerfile, the

@@ -37,7 +37,7 @@ def installed(
     )
     values = folder / "values.yaml"
     values.write_text(yaml.safe_dump({**VALUES, **more}))
-    chosen = ["-n", NAMESPACE, "-f", values, "--wait", "--timeout=300s"]
+    chosen: list[str | Path] = ["-n", NAMESPACE, "-f", values, "--wait", "--timeout=300s"]
     cluster.helm("install", RELEASE, CHART, *chosen)
     try:
         yield
