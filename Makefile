@@ -6,7 +6,7 @@ PY := .venv/bin/python
 export PYTHON
 
 .PHONY: help setup demo test faults soak e2e e2e-smoke images sbom vulnerabilities check bench bench-memory bench-operator bench-checkpoints bench-slots \
-  bench-scale bench-peers bench-state bench-requests doctor reference format clean
+  bench-scale bench-nodes bench-peers bench-state bench-requests doctor reference format clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' Makefile
@@ -70,6 +70,9 @@ bench-slots: setup ## What 1 to 100 slots of 1,000 files each cost the driver; 4
 
 bench-scale: setup ## CPU per row with 1, 2, 4 and 8 slots of the same work each; both backends, 20 minutes
 	@$(PY) benchmarks/scale_out.py $(ARGS)
+
+bench-nodes: setup ## CPU per row of driver and executor pods with 1, 2, 4 and 8 slots on a real node; Linux, root
+	@$(PY) benchmarks/scale_on_nodes.py $(ARGS)
 
 bench-state: setup ## Bytes per key in memory, on disk and in checkpoints, and what storing and reading them costs
 	@$(PY) benchmarks/state_costs.py $(ARGS)

@@ -27,6 +27,7 @@ import data
 import job
 import machine
 import ours
+from scaling import FLAT
 
 from sparkstate_tools.tracing.report import KINDS
 
@@ -35,7 +36,6 @@ INTERVAL = "2s"
 WARM_UP_ROWS = 3_200_000
 """Rows that every run processes before it counts: the JVM compiles by rows, whatever the slots are."""
 WARM_UP_EPOCHS = 2
-FLAT = 1.25
 MIN_SECONDS = 2.5
 """A run in which no checkpoint can have been taken is refused: it would not measure what it says."""
 

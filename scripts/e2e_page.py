@@ -24,6 +24,9 @@ HEAD = """# Tests on real nodes, and their results
 containers of our images, with the operator as its chart installs it, a real S3 server and real Spark
 ([tests/README.md](../tests/README.md) describes the setup). A row shows the result and the date of the last
 run of the test. `runs` counts the parameter sets of the test.
+
+`make bench-nodes` measures on such a node how much CPU time a row takes with 1, 2, 4 and 8 slots
+([sizing.md](sizing.md#on-a-node-with-executors-in-pods-of-their-own) has the figures).
 """
 
 

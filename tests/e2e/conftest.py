@@ -25,6 +25,7 @@ from sparkstate_tools import images
 from sparkstate_tools.kubernetes import addresses, nodes
 from sparkstate_tools.kubernetes.control_plane import ADDRESS
 from sparkstate_tools.kubernetes.nodes import NodeCluster
+from sparkstate_tools.operating import chart
 from sparkstate_tools.servers import s3server
 from sparkstate_tools.servers.fault_proxy import FaultProxy
 from sparkstate_tools.servers.s3server import S3Server
@@ -141,7 +142,7 @@ def place(
     """What its jobs leave is deleted; the operator must not have complained meanwhile."""
     cluster = machine.cluster
     before = len(operator.complaints())
-    with cluster.namespace("e2e", installed.RESTRICTED) as namespace:
+    with cluster.namespace("e2e", chart.RESTRICTED) as namespace:
         here = Place(namespace, machine.folder / "data" / namespace)
         yield here
         if request.node.stash.get(FAILED, True):

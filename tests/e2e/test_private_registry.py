@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.nodes import installed, private
+from support.nodes import private
 from support.nodes.flights import FlightsJob, Prepared
 from support.nodes.private import PrivateCluster
 
+from sparkstate_tools.operating import chart
 from sparkstate_tools.servers.registry import Login
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
@@ -29,7 +30,7 @@ def cluster() -> Iterator[PrivateCluster]:
 @pytest.fixture
 def job(cluster: PrivateCluster, data: Prepared) -> Iterator[FlightsJob]:
     """It runs, and its image came with the login."""
-    with cluster.machine.cluster.namespace("private", installed.RESTRICTED) as namespace:
+    with cluster.machine.cluster.namespace("private", chart.RESTRICTED) as namespace:
         cluster.give_login(namespace)
         made = cluster.job(namespace, data, deletion={"policy": "purge", "deadline": "10m"})
         made.apply()

@@ -18,6 +18,7 @@ from support.nodes.pod_logs import PodLogs
 from sparkstate_tools import images
 from sparkstate_tools.kubernetes import nodes
 from sparkstate_tools.kubernetes.nodes import NodeCluster
+from sparkstate_tools.operating import chart
 from sparkstate_tools.servers.s3server import S3Server
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
@@ -34,7 +35,7 @@ class Other:
 
     def job(self, namespace: str, folder: Path, image: str, data: Prepared, **changes: Any) -> FlightsJob:
         """A job there, in a namespace of the same name, prepared."""
-        meta = {"name": namespace, "labels": dict(installed.RESTRICTED)}
+        meta = {"name": namespace, "labels": dict(chart.RESTRICTED)}
         cluster = self.machine.cluster
         cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": meta})
         account = ("serviceaccount", "default", namespace)

@@ -8,24 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
 from support.nodes.pod_logs import PodLogs, complaints
 
 from sparkstate_operator.config import DriverRole
 from sparkstate_tools.kubernetes.cluster import Cluster
+from sparkstate_tools.operating import chart
+from sparkstate_tools.operating.chart import NAMESPACE
 
 ROLE_OPTION = "--driver-role="
-CHART = Path(__file__).resolve().parents[3] / "charts" / "sparkstate-operator"
-NAMESPACE = "sparkstate-system"
-RELEASE = "sparkstate"
-RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
-
-# The images lie on the nodes under the names that containerd gives to short ones. Tests look into the status more
-# often than people.
-VALUES: dict[str, Any] = {
-    "global": {"imageRegistry": "docker.io"},
-    "extraArgs": ["--progress-seconds=2"],
-}
 
 
 @dataclass
@@ -88,16 +78,5 @@ def running(
 ) -> Iterator[Operator]:
     """Installs it into a namespace with Pod Security "restricted", and uninstalls it afterwards. ``beside``: objects
     that are in that namespace first; ``more``: values of the chart beside those of all tests."""
-    labels = dict(RESTRICTED)
-    cluster.apply(
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": labels}}, *beside
-    )
-    values = folder / "values.yaml"
-    values.write_text(yaml.safe_dump({**VALUES, **more}))
-    chosen = ["-n", NAMESPACE, "-f", values, "--wait", "--timeout=300s"]
-    cluster.helm("install", RELEASE, CHART, *chosen)
-    try:
+    with chart.installed(cluster, folder, beside, **more):
         yield Operator(cluster, logs)
-    finally:
-        cluster.helm("uninstall", RELEASE, "-n", NAMESPACE, "--wait", "--timeout=180s")
-        cluster.kubectl("delete", "namespace", NAMESPACE, "--wait=false")

@@ -36,15 +36,21 @@ def load(entry: EntryPoint) -> tuple[JobFunction, tuple[str, ...]]:
 
 def folders(entry: EntryPoint) -> tuple[str, ...]:
     """The same folders, of a job whose code need not be loaded yet."""
-    return () if entry.python_file is None else (str(Path(entry.python_file).resolve().parent),)
+    return () if entry.python_file is None else _beside(Path(entry.python_file))
+
+
+def _beside(path: Path) -> tuple[str, ...]:
+    """The folder of the file as it was named, and the one that symbolic links lead to. A ConfigMap is mounted as links
+    into a folder that has another name in each pod, so an executor knows only the first. A link to a script elsewhere
+    has its modules in the second."""
+    return tuple(dict.fromkeys(str(each.parent) for each in (path.absolute(), path.resolve())))
 
 
 def _from_file(path: Path, function: str) -> tuple[JobFunction, tuple[str, ...]]:
     if not path.is_file():
         raise errors.SpecInvalid(f"spec.pythonFile is {str(path)!r}; there is no such file")
-    folder = str(path.resolve().parent)
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
+    beside = _beside(path)
+    sys.path[:0] = [folder for folder in beside if folder not in sys.path]
     name = f"sparkstate_job_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
@@ -64,7 +70,7 @@ def _from_file(path: Path, function: str) -> tuple[JobFunction, tuple[str, ...]]
         ) from error
     # Slots cannot import a file by its path, so its functions travel by value.
     cloudpickle.register_pickle_by_value(module)
-    return _function_of(module, function, str(path)), (folder,)
+    return _function_of(module, function, str(path)), beside
 
 
 def _function_of(module: Any, function: str, where: str) -> JobFunction:

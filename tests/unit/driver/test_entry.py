@@ -1,0 +1,62 @@
+"""Folders in which slots look for the modules beside a job's file."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from sparkstate.driver import entry
+from sparkstate.settings import EntryPoint
+
+LOAD = """\
+import sys
+from sparkstate.driver import entry
+from sparkstate.settings import EntryPoint
+job, folders = entry.load(EntryPoint(python_file=sys.argv[1]))
+print(*folders, job(None, {}), sep="\\n")
+"""
+
+
+def mounted(folder: Path, pod: str) -> Path:
+    """A ConfigMap with a job and a module as the kubelet of a pod mounts it; the job's file."""
+    content = folder / f"..{pod}"
+    content.mkdir(parents=True)
+    (content / "job.py").write_text("import beside\ndef job(spark, params): return beside.WORD\n")
+    (content / "beside.py").write_text("WORD = 'found'\n")
+    newest = folder / "..data"
+    newest.unlink(missing_ok=True)
+    newest.symlink_to(content.name)
+    for name in ("job.py", "beside.py"):
+        (folder / name).unlink(missing_ok=True)
+        (folder / name).symlink_to(Path("..data") / name)
+    return folder / "job.py"
+
+
+def printed(*command: str, folders: tuple[str, ...] = ()) -> list[str]:
+    """Lines that a new process of Python prints, with these folders on its path."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}
+    done = subprocess.run(
+        [sys.executable, "-c", *command], env=environment, capture_output=True, text=True, check=True
+    )
+    return done.stdout.split()
+
+
+def test_an_executor_finds_the_modules_of_a_configmap_in_a_mount_of_its_own(tmp_path: Path) -> None:
+    file = mounted(tmp_path / "code", "of-the-driver")
+    *folders, word = printed(LOAD, str(file))
+    assert tuple(folders) == entry.folders(EntryPoint(python_file=str(file)))
+    assert word == "found"
+    for each in tmp_path.glob("code/..of-the-driver/*"):
+        each.unlink()
+    mounted(tmp_path / "code", "of-the-executor")
+    assert printed("import beside; print(beside.WORD)", folders=tuple(folders)) == ["found"]
+
+
+def test_a_link_to_a_script_elsewhere_has_its_modules_there(tmp_path: Path) -> None:
+    real = mounted(tmp_path / "elsewhere", "here").resolve()
+    (tmp_path / "job.py").symlink_to(real)
+    *folders, word = printed(LOAD, str(tmp_path / "job.py"))
+    assert folders == [str(tmp_path), str(real.parent)]
+    assert word == "found"
