@@ -20,7 +20,7 @@ def record(setup: ours.Setup, folder: Path, slots: int, scratch: Path) -> report
     phases = ours.Phases(log)
     kinds: dict[int, str] = {}
     entries: list[dict[str, Any]] = []
-    threads: list[report.Threads] = []
+    threads: list[report.ThreadTimes] = []
 
     sampler = sampling.Sampler(lambda: list(kinds))
     deadline = time.monotonic() + ours.LIMIT_S
@@ -30,7 +30,7 @@ def record(setup: ours.Setup, folder: Path, slots: int, scratch: Path) -> report
                 raise SystemExit(f"our driver took longer than {ours.LIMIT_S:g} s")
             entries += phases.new()
             kinds.update(cpu.kinds(process.pid, phases.slots))
-            threads.append(report.Threads(time.time() * 1000, cpu.of_threads(phases.slots)))
+            threads.append(report.ThreadTimes(time.time() * 1000, cpu.of_threads(phases.slots)))
             time.sleep(_LOOK_S)
         entries += phases.new()
     finally:

@@ -81,9 +81,9 @@ def test_the_report_says_how_much_of_the_processors_was_idle_and_who_waited() ->
 def test_the_report_splits_the_time_of_the_slots_by_thread() -> None:
     run = a_run()
     looks = [
-        report.Threads(0.0, {"python": (1.0, 0.5)}),
-        report.Threads(100.0, {"python": (1.05, 0.51), "rocksdb:low": (0.02, 0.0), "idle": (0.0, 0.0)}),
-        report.Threads(300.0, {"python": (9.0, 9.0)}),
+        report.ThreadTimes(0.0, {"python": (1.0, 0.5)}),
+        report.ThreadTimes(100.0, {"python": (1.05, 0.51), "rocksdb:low": (0.02, 0.0), "idle": (0.0, 0.0)}),
+        report.ThreadTimes(300.0, {"python": (9.0, 9.0)}),
     ]
     told = report.text(dataclasses.replace(run, threads=looks), 2, warm_up=0)
     assert told.splitlines()[-1] == (

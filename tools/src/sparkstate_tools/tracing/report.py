@@ -43,7 +43,7 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Threads:
+class ThreadTimes:
     """Seconds that the threads of all slots have run up to ``t_ms``, by name, in user and in kernel mode."""
 
     t_ms: float
@@ -58,7 +58,7 @@ class Run:
     samples: list[Sample]
     kinds: dict[int, str]
     """The kind of each process."""
-    threads: list[Threads] = field(default_factory=list)
+    threads: list[ThreadTimes] = field(default_factory=list)
     """Those of the slots, looked at less often than the samples."""
 
 
@@ -188,7 +188,7 @@ def text(run: Run, cores: int, warm_up: int) -> str:
     return "\n".join(lines)
 
 
-def _by_thread(first: Threads, last: Threads) -> str:
+def _by_thread(first: ThreadTimes, last: ThreadTimes) -> str:
     """The slots' processor time by thread. RocksDB flushes in ``rocksdb:high`` and merges in ``rocksdb:low``."""
     seconds = (last.t_ms - first.t_ms) / 1000
     used = {
