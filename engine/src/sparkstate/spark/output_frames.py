@@ -65,7 +65,9 @@ class OutputFrames:
         )
         slots = len(self._group)
         frame = self._session.range(0, slots, 1, slots).mapInArrow(task.__call__, full)
-        return frame if with_timestamps else frame.select(*[columns.quoted(name) for name in struct.names])
+        if with_timestamps or not stamped:
+            return frame
+        return frame.select(*[columns.quoted(name) for name in struct.names])
 
 
 def _readers(declared: graph.Graph) -> tuple[_Reader, ...]:
