@@ -136,7 +136,7 @@ class StoredAccumulators:
             if not parts:
                 after.append([])
                 continue
-            values = batch.column(output.column).cast(output.type)
+            values = _values(batch, output)
             after.append(output.aggregate.fold(parts, Rows(codes, len(keys), values, times)))
         self._replace(keys, spaces, before, after)
         return before, after
@@ -209,6 +209,13 @@ class _Layout:
             for places in (self._fixed_places, self._other_places)
         )
         return self._packing.pack(fixed), others
+
+
+def _values(batch: pa.RecordBatch, output: Output) -> pa.Array:
+    """What an output aggregates; nulls where it is no column, but the rows or their times."""
+    if output.column is None:
+        return pa.nulls(batch.num_rows)
+    return batch.column(output.column).cast(output.type)
 
 
 def _is_valid(array: pa.Array) -> Flags:
