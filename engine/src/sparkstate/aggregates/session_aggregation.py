@@ -19,19 +19,19 @@ registers the one for that time.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from sparkstate import columns, durations
 from sparkstate.aggregates import accumulators, open_sessions, sliced_rows, span
 from sparkstate.aggregates.accumulators import Entries, Output, StoredAccumulators
 from sparkstate.aggregates.column_windows import ColumnWindows
+from sparkstate.aggregates.kept_merges import Places
 from sparkstate.aggregates.session_runs import SessionRuns
 from sparkstate.aggregates.sliced_rows import SlicedRows
-from sparkstate.aggregates.slices import Flags, Times
+from sparkstate.aggregates.slices import Times
 from sparkstate.batches.functions import (
     BatchContext,
     BatchRuntimeContext,
@@ -39,9 +39,6 @@ from sparkstate.batches.functions import (
     OnTimersContext,
 )
 from sparkstate.batches.keys import BatchKeys
-
-_AT_ONCE: Final = 1 << 19
-"""So many slices are looked at together, each with the next one."""
 
 
 class SessionAggregation(ColumnWindows):
@@ -106,12 +103,28 @@ class SessionAggregation(ColumnWindows):
             before, after = self._stored.fold(pairs, rows.pair_slices, rows.batch, rows.pairs, rows.times)
         (_, last_before), (_, last) = span.of_entries(before), span.of_entries(after)
         watermark = sliced_rows.bounded(service.current_watermark())
-        for delay in dict.fromkeys((self._to_end, self._to_over)):
-            passed = watermark - delay
-            # A slice that had a later time than that has its timer already.
-            service.register_event_time_timers(pairs, last + delay, (last > passed) & (last_before <= passed))
+        self._register(pairs, rows.pair_slices, (last_before, last), service)
         if self._slices.lateness:
             yield from self._again(rows, keys, last, watermark - self._to_end)
+
+    def _register(
+        self, pairs: BatchKeys, slices: Times, lasts: tuple[Times, Times], service: BatchTimerService
+    ) -> None:
+        """Timers of slices whose last times were ``lasts[0]`` and are ``lasts[1]`` now, unless the slices before them
+        have one to come."""
+        watermark = sliced_rows.bounded(service.current_watermark())
+        delays = dict.fromkeys((self._to_end, self._to_over))
+        wanted = {delay: (lasts[1] > watermark - delay) & (lasts[0] <= watermark - delay) for delay in delays}
+        places = np.flatnonzero(np.logical_or.reduce(list(wanted.values())))
+        if not len(places):
+            return
+        some = pairs.select(places)
+        neighbours = self._runs.lasts(some, slices[places] - self._gap)
+        for delay, flags in wanted.items():
+            stamps = lasts[1][places] + delay
+            service.register_event_time_timers(
+                some, stamps, flags[places] & (neighbours <= watermark - delay)
+            )
 
     def _again(
         self, rows: SlicedRows, keys: BatchKeys, lasts: Times, ended: int
@@ -126,63 +139,70 @@ class SessionAggregation(ColumnWindows):
         has_ended = tail_lasts <= ended
         # By time, then by key, and each session once.
         pairs = np.unique(np.stack([tails[has_ended], places[has_ended]], axis=1), axis=0)
-        for start in range(0, len(pairs), _AT_ONCE):
-            some = pairs[start : start + _AT_ONCE]
-            again = keys.select(some[:, 1])
-            yield self._frame(again, self._runs.whole(again, some[:, 0]))
+        again = keys.select(pairs[:, 1])
+        if len(again):
+            yield self._frame(again, self._runs.whole(again, pairs[:, 0]))
 
     # --- sessions
 
     def on_timers(self, timestamps: pa.Array, keys: BatchKeys, ctx: OnTimersContext) -> Iterator[Any]:
         stamps, service = timestamps.to_numpy(), ctx.timer_service()
-        for start in range(0, len(stamps), _AT_ONCE):
-            places = np.arange(start, min(start + _AT_ONCE, len(stamps)))
-            some, part = keys.select(places), stamps[places]
-            if self._slices.lateness:
-                yield from self._end(some, part - self._to_end, service)
-            yield from self._pass(some, part - self._to_over, service)
+        if self._slices.lateness:
+            yield from self._end(keys, stamps - self._to_end, service)
+        yield from self._pass(keys, stamps - self._to_over, service)
+
+    def _due(
+        self, keys: BatchKeys, lasts: Times, delay: int, service: BatchTimerService
+    ) -> tuple[Places, Entries]:
+        """Which of the slices with these last times are there, and their accumulators. A timer that came too early,
+        because its slice has a later time now, is registered again."""
+        found, present = self._stored.read_present(keys, self._slices.of(lasts))
+        own = np.full(len(lasts), span.LEAST)
+        own[present] = span.of_entries(found)[1]
+        service.register_event_time_timers(keys, own + delay, own > lasts)
+        is_due = own == lasts
+        return np.flatnonzero(is_due), accumulators.taken(found, np.flatnonzero(is_due[present]))
 
     def _end(self, keys: BatchKeys, lasts: Times, service: BatchTimerService) -> Iterator[pa.RecordBatch]:
-        """Put out the sessions that end with these last times; they stay."""
-        due = self._due(keys, lasts, self._to_end, service)
-        places = np.flatnonzero(due.is_last)
-        if len(places):
-            ending = keys.select(places)
-            yield self._frame(ending, self._runs.whole(ending, due.slices[places]))
+        """Sessions end with these last times, unless they go on in the next slice. They stay, for late rows."""
+        places, _ = self._due(keys, lasts, self._to_end, service)
+        if not len(places):
+            return
+        keys, lasts = keys.select(places), lasts[places]
+        slices = self._slices.of(lasts)
+        found, present = self._stored.read_present(keys, slices + self._gap)
+        firsts, next_lasts = span.of_entries(found)
+        following = keys.select(np.flatnonzero(present))
+        service.register_event_time_timers(following, next_lasts + self._to_end)
+        is_last = ~present
+        is_last[present] = firsts > lasts[present] + self._gap
+        if is_last.any():
+            ending = keys.select(np.flatnonzero(is_last))
+            yield self._frame(ending, self._runs.whole(ending, slices[is_last]))
 
     def _pass(self, keys: BatchKeys, lasts: Times, service: BatchTimerService) -> Iterator[pa.RecordBatch]:
-        """The slices with these last times are over."""
-        due = self._due(keys, lasts, self._to_over, service)
-        last = np.flatnonzero(due.is_last)
-        if len(last) and not self._slices.lateness:
-            yield self._frame(keys.select(last), due.own(last))
-        passed = np.flatnonzero(due.is_last | due.goes_on)
-        if len(passed):
-            self._stored.remove(keys.select(passed), due.slices[passed])
-        going = np.flatnonzero(due.goes_on)
-        if len(going):
-            both = accumulators.joined(due.own(going), due.next(going))
-            codes = np.tile(np.arange(len(going)), 2)
-            merged = self._stored.merge(both, codes, len(going))
-            self._stored.write(keys.select(going), due.slices[going] + self._gap, merged)
-
-    def _due(self, keys: BatchKeys, lasts: Times, delay: int, service: BatchTimerService) -> _Due:
-        """The slices with these last times, and the next ones. A timer that came too early, because its slice has a
-        later time now, is registered again."""
-        slices = self._slices.of(lasts)
-        found, present = self._stored.read_table(keys, np.stack([slices, slices + self._gap], axis=1))
-        where = np.full(present.shape, -1)
-        where[present] = np.arange(np.count_nonzero(present))
-        firsts, own_lasts = span.of_entries(found)
-        # The last entry of each is what -1 stands for: a slice that is not there.
-        own_lasts, next_firsts = (
-            np.append(own_lasts, span.LEAST)[where[:, 0]],
-            np.append(firsts, span.GREATEST)[where[:, 1]],
-        )
-        service.register_event_time_timers(keys, own_lasts + delay, own_lasts > lasts)
-        is_due = own_lasts == lasts
-        goes_on = is_due & (next_firsts <= lasts + self._gap)
-        return _Due(slices, is_due & ~goes_on, goes_on, found, where)
+        """The slices with these last times are over; and without lateness, the slices that follow them directly and
+        are over by now. Each goes into the next one, or its session is over."""
+        over = span.LEAST
+        if not self._slices.lateness:
+            over = sliced_rows.bounded(service.current_watermark()) - self._to_over
+        places, own = self._due(keys, lasts, self._to_over, service)
+        slices = self._slices.of(lasts[places])
+        while len(places):
+            some = keys.select(places)
+            self._stored.remove(some, slices)
+            step = self._runs.step(some, slices + self._gap, own)
+            if not (self._slices.lateness or step.goes_on.all()):
+                ended = np.flatnonzero(~step.goes_on)
+                yield self._frame(some.select(ended), accumulators.taken(own, ended))
+            last_times = span.of_entries(step.following)[1]
+            stays, on = np.flatnonzero(last_times > over), np.flatnonzero(last_times <= over)
+            self._runs.leave(some, slices + self._gap, step, stays)
+            service.register_event_time_timers(
+                some.select(step.places[stays]), last_times[stays] + self._to_over
+            )
+            at = step.places[on]
+            places, slices, own = places[at], slices[at] + self._gap, accumulators.taken(step.following, on)
 
     def _frame(self, keys: BatchKeys, merged: Entries) -> pa.RecordBatch:
         """A row for each session."""
@@ -190,27 +210,6 @@ class SessionAggregation(ColumnWindows):
         results = self._stored.results(merged)[1:]
         names = [output.name for output in self._outputs]
         return sliced_rows.frame(keys, self._key_names, (firsts, lasts + self._gap), results, names)
-
-
-class _Due(NamedTuple):
-    """Slices whose timers have fired."""
-
-    slices: Times
-    is_last: Flags
-    """Whether the last time is still that of the timer, and the session does not go on."""
-    goes_on: Flags
-    """Whether the next slice belongs to the session."""
-    found: Entries
-    where: npt.NDArray[np.int64]
-    """For each slice where it is among those found, and where the next one is."""
-
-    def own(self, places: npt.NDArray[np.int64]) -> Entries:
-        """The accumulators of the slices at these places."""
-        return accumulators.taken(self.found, self.where[places, 0])
-
-    def next(self, places: npt.NDArray[np.int64]) -> Entries:
-        """Those of the slices after these."""
-        return accumulators.taken(self.found, self.where[places, 1])
 
 
 def _first_times(batch: pa.RecordBatch, times: Times) -> Times:

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from sparkstate.aggregates import accumulators, span
 from sparkstate.aggregates.accumulators import Entries, StoredAccumulators
+from sparkstate.aggregates.kept_merges import Places
 from sparkstate.aggregates.slices import Flags, Times
 from sparkstate.batches.keys import BatchKeys
 
 _AT_ONCE: Final = 1 << 20
 """So many slices are read together."""
+
+
+class Step(NamedTuple):
+    """Sessions so far, and the slices that follow them."""
+
+    goes_on: Flags
+    """Whether the next slice is there and belongs to the session."""
+    places: Places
+    """The sessions whose next slices are there."""
+    following: Entries
+    """Those slices, with the sessions that go on in them."""
 
 
 class SessionRuns:
@@ -41,9 +52,36 @@ class SessionRuns:
         entries = accumulators.joined(*(found for _, _, found in parts))
         return self._stored.merge(accumulators.taken(entries, order), places[order], len(tails))
 
+    def lasts(self, keys: BatchKeys, slices: Times) -> Times:
+        """The last time of each slice; before all times where it is not there."""
+        found, present = self._stored.read_present(keys, slices)
+        lasts = np.full(len(slices), span.LEAST)
+        lasts[present] = span.of_entries(found)[1]
+        return lasts
+
+    def step(self, keys: BatchKeys, slices: Times, own: Entries) -> Step:
+        """From sessions so far to these next slices."""
+        found, present = self._stored.read_present(keys, slices)
+        firsts = np.full(len(slices), span.GREATEST)
+        firsts[present] = span.of_entries(found)[0]
+        goes_on = firsts - self._gap <= span.of_entries(own)[1]
+        places, joined = np.flatnonzero(present), np.flatnonzero(goes_on)
+        if len(joined):
+            both = accumulators.joined(accumulators.taken(own, joined), found)
+            codes = np.concatenate([np.searchsorted(places, joined), np.arange(len(places))])
+            found = self._stored.merge(both, codes, len(places))
+        return Step(goes_on, places, found)
+
+    def leave(self, keys: BatchKeys, slices: Times, step: Step, stays: Places) -> None:
+        """Write the slices that sessions went on into, of those at the places ``stays`` of a step."""
+        chosen = stays[step.goes_on[step.places[stays]]]
+        if len(chosen):
+            at = step.places[chosen]
+            self._stored.write(keys.select(at), slices[at], accumulators.taken(step.following, chosen))
+
     def _walk(
         self, keys: BatchKeys, slices: Times, step: int
-    ) -> Iterator[tuple[npt.NDArray[np.int64], Times, Entries]]:
+    ) -> Iterator[tuple[Places, Times, Entries]]:
         """The slices of the sessions of these slices, from each of them on in steps: the number of the session that
         each belongs to, its start, and its accumulators. Twice as many are read each time, so that a session of n
         slices takes log n reads."""
