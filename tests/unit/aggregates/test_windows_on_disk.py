@@ -74,7 +74,7 @@ def a_side(
     return Side(
         folder,
         limit,
-        make(SLICES[slices], ("k",), outputs),
+        make(SLICES[slices], ("k",), outputs),  # type: ignore[arg-type]
         row_columns=("k", "v", "d"),
         key_columns=("k",),
         key_type=key_type,

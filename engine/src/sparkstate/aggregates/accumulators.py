@@ -100,6 +100,13 @@ class StoredAccumulators:
             keys, spaces, packed = keys.select(chosen), spaces[chosen], packed.filter(pa.array(flags))
         return self._entries(keys, spaces, packed), flags
 
+    def read_packed(self, keys: BatchKeys, spaces: Times) -> tuple[Entries, Flags]:
+        """The same for a caller who needs no parts but those of fixed width. The others are null."""
+        packed = self._packed.get(keys, namespaces=spaces)
+        flags = _is_valid(packed)
+        found = packed.filter(pa.array(flags)) if packed.null_count else packed
+        return self._layout.entries(found, [pa.nulls(len(found))] * len(self._others)), flags
+
     def read_table(self, keys: BatchKeys, spaces: npt.NDArray[np.int64]) -> tuple[Entries, Flags]:
         """The same where each key has a line of namespaces; the entries are in the order of the lines."""
         pairs = keys.select(np.repeat(np.arange(len(keys)), spaces.shape[1]))

@@ -56,11 +56,11 @@ def places(
 
 def _firsts(stored: StoredAccumulators, keys: BatchKeys, near: int, gap: int) -> Times:
     """For each key the first times of these two slices, after all times where there is none."""
-    spaces = np.tile(np.array([near, near + gap], np.int64), (len(keys), 1))
-    found, present = stored.read_table(keys, spaces)
-    firsts = np.full(present.shape, span.GREATEST)
+    pairs = keys.select(np.repeat(np.arange(len(keys)), 2))
+    found, present = stored.read_packed(pairs, np.tile(np.array([near, near + gap], np.int64), len(keys)))
+    firsts = np.full(len(present), span.GREATEST)
     firsts[present] = span.of_entries(found)[0]
-    return firsts
+    return firsts.reshape(-1, 2)
 
 
 def _touched(

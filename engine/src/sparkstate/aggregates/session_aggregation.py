@@ -170,7 +170,7 @@ class SessionAggregation(ColumnWindows):
             return
         keys, lasts = keys.select(places), lasts[places]
         slices = self._slices.of(lasts)
-        found, present = self._stored.read_present(keys, slices + self._gap)
+        found, present = self._stored.read_packed(keys, slices + self._gap)
         firsts, next_lasts = span.of_entries(found)
         following = keys.select(np.flatnonzero(present))
         service.register_event_time_timers(following, next_lasts + self._to_end)

@@ -54,7 +54,7 @@ class SessionRuns:
 
     def lasts(self, keys: BatchKeys, slices: Times) -> Times:
         """The last time of each slice; before all times where it is not there."""
-        found, present = self._stored.read_present(keys, slices)
+        found, present = self._stored.read_packed(keys, slices)
         lasts = np.full(len(slices), span.LEAST)
         lasts[present] = span.of_entries(found)[1]
         return lasts
