@@ -54,7 +54,9 @@ def same(folder: Path, in_a_job: Callable[[Any], Any], in_a_test: Callable[[Any]
     assert vars(made) == vars(wanted)
 
 
-@pytest.mark.parametrize("windows", [WINDOWS, EventTimeSessionWindows.with_gap("1 minute")], ids=["sliding", "sessions"])
+@pytest.mark.parametrize(
+    "windows", [WINDOWS, EventTimeSessionWindows.with_gap("1 minute")], ids=["sliding", "sessions"]
+)
 def test_aggregates_from_texts_are_those_of_columns(tmp_path: Path, windows: Any) -> None:
     late = OutputTag("late")
     names = {f"r{number}": text for number, text in enumerate(TEXTS)}

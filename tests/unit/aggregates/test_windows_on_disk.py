@@ -63,9 +63,7 @@ def _few_rows_at_once() -> Iterator[None]:
         yield
 
 
-def a_side(
-    folder: Path, limit: int | None, slices: str, outputs: tuple[Output, ...], key_type: Any
-) -> Side:
+def a_side(folder: Path, limit: int | None, slices: str, outputs: tuple[Output, ...], key_type: Any) -> Side:
     results = [
         pa.field(each.name, DOUBLE if each.name not in ("rows", "total") else LONG) for each in outputs
     ]

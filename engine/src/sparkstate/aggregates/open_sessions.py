@@ -75,8 +75,8 @@ def _touched(
     """For each row which of its key's two slices it goes to; -1: its window is over, and touches neither. ``wanted`` is
     the slice of a row whose window is not over, -1 for others; ``lines`` are the places of keys in ``firsts``."""
     answers = []
-    for line, first_time, time, at in zip(lines, first_times, times, wanted, strict=True):
-        own = firsts[line]
+    for line, first_time, time, chosen in zip(lines, first_times, times, wanted, strict=True):
+        own, at = firsts[line], chosen
         if at < 0 and own[1] <= time + gap:
             # Of both it is this one: it may have taken in rows of this time from the other.
             at = 1

@@ -6,14 +6,14 @@ neighbouring slices; and whether two neighbours belong together follows from the
 the other, which each accumulator keeps (``span``). A row updates the accumulator of its slice, as in a tumbling window.
 Nothing is merged while rows come.
 
-A session ends when the watermark reaches its last time + gap - 1, and is over with the lateness added. The same times of
-a slice are those of a session that would end with it. When a slice is over, either the next one belongs to the session
-and takes the slice in, or the session is over. So each session, however long, keeps only its slices that are not over.
-Those that were taken in have left the next slice their first time: it may lie before that slice.
+A session ends when the watermark reaches its last time + gap - 1, and is over with the lateness added. A slice is over
+when a session that ended with it would be. Then either the next slice belongs to the session and takes this one in, or
+the session is over. So each session, however long, keeps only its slices that are not over. The first time of a slice
+that took others in lies before the slice.
 
 Timers. A slice has a timer for the end of a session that would end with it, and with lateness one for when that is
-over. They are registered with its first rows. If rows after these made its last time greater, a timer that fires
-registers the one for that time.
+over, unless the slice before it has such a timer to come, which will register this one. If later rows make the last
+time greater, the timer that fires registers the one for that time.
 """
 
 from __future__ import annotations
@@ -126,9 +126,7 @@ class SessionAggregation(ColumnWindows):
                 some, stamps, flags[places] & (neighbours <= watermark - delay)
             )
 
-    def _again(
-        self, rows: SlicedRows, keys: BatchKeys, lasts: Times, ended: int
-    ) -> Iterator[pa.RecordBatch]:
+    def _again(self, rows: SlicedRows, keys: BatchKeys, lasts: Times, ended: int) -> Iterator[pa.RecordBatch]:
         """Sessions that have ended and got rows all the same. ``lasts`` has the last time of each changed slice; with
         one up to ``ended`` a session has ended."""
         changed = np.flatnonzero(lasts <= ended)

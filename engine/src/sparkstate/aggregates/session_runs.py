@@ -79,9 +79,7 @@ class SessionRuns:
             at = step.places[chosen]
             self._stored.write(keys.select(at), slices[at], accumulators.taken(step.following, chosen))
 
-    def _walk(
-        self, keys: BatchKeys, slices: Times, step: int
-    ) -> Iterator[tuple[Places, Times, Entries]]:
+    def _walk(self, keys: BatchKeys, slices: Times, step: int) -> Iterator[tuple[Places, Times, Entries]]:
         """The slices of the sessions of these slices, from each of them on in steps: the number of the session that
         each belongs to, its start, and its accumulators. Twice as many are read each time, so that a session of n
         slices takes log n reads."""

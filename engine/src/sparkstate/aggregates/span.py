@@ -35,7 +35,9 @@ class Span(Aggregate):
 
     def merge(self, parts: Accumulators, codes: Codes, count: int) -> Accumulators:
         first, last = np.full(count, GREATEST), np.full(count, LEAST)
-        for times, found, extreme in zip(_bounds(parts), (first, last), (np.minimum, np.maximum), strict=True):
+        for times, found, extreme in zip(
+            _bounds(parts), (first, last), (np.minimum, np.maximum), strict=True
+        ):
             extreme.at(found, codes, times)
         return [pa.array(first), pa.array(last)]
 

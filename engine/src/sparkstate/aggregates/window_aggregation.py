@@ -1,5 +1,5 @@
-"""The function behind ``.window(…).agg(…)`` for windows of a fixed length: an accumulator for each key and slice, merged
-when a window ends.
+"""The function behind ``.window(…).agg(…)`` for windows of a fixed length: an accumulator for each key and slice. They
+are merged when a window ends.
 
 A batch's rows are grouped by key and slice once; then each state is read and written once, for all pairs of a key and a
 slice together. The namespace of a pair is the start of its slice.

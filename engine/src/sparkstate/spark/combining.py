@@ -2,8 +2,8 @@
 epoch, and the slots get one row for them (RFC 0054). Flink calls it local and global aggregation.
 
 A combined row has the key, the largest event time, the number of rows that it stands for, and a column for each part
-of each aggregate's accumulator. All of its rows lie in one slice. In windows of a fixed length they are late together, or
-not at all; in sessions they count as if they had come one after another, the last one first.
+of each aggregate's accumulator. All of its rows lie in one slice. In windows of a fixed length they are late together,
+or not at all; in sessions they count as if they had come one after another, the last one first.
 """
 
 from __future__ import annotations
