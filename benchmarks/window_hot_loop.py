@@ -5,8 +5,8 @@
     python benchmarks/window_hot_loop.py --only session session-columns --numbers --gap 5
 
 A row's time is its number, in ms. An epoch is all rows; at its end the watermark reaches its last row, so windows fire
-and end. ``rows`` windows are a quarter of an epoch long, sliding ones start at every fifth of that; the gap of sessions is
-``--gap`` twentieths of an epoch. Cases named ``…-columns`` are built-in aggregates: ``.agg`` instead of ``.aggregate``.
+and end. ``rows`` windows are a quarter of an epoch long, sliding ones start at every fifth of that; the gap of sessions
+is ``--gap`` twentieths of an epoch. Cases named ``…-columns`` are built-in aggregates: ``.agg``, not ``.aggregate``.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Rows whose own windows are over, and the open sessions that they touch.
 
-Theory. A row's own window goes from its time to one gap after it. A row at a *passed* time, whose window is over, is late
-unless its window touches a session that is not over (as in Flink). Such a session has rows before the passed time, or
-within a gap of the row, and rows after it; no two of them that follow one another are more than a gap apart. So it has
-a row within a gap after the passed time: in the slice of that time, or in the slice after. All of its slices
-that are over were taken into one of these two. So they alone have to be looked at, and the row goes into one of them.
+Theory. A row's own window goes from its time to one gap after it. A row at a *passed* time, whose window is over, is
+late unless its window touches a session that is not over (as in Flink). Such a session has rows before the passed time,
+or within a gap of the row, and rows after it; no two of them that follow one another are more than a gap apart. So it
+has a row within a gap after the passed time: in the slice of that time, or in the slice after. All of its slices that
+are over were taken into one of these two. So they alone have to be looked at, and the row goes into one of them.
 
 Whether a row touches a session may depend on a row before it, as it does with one row at a time. So rows of keys that
 have such a session are looked at one by one. They are few: they are behind the watermark by more than a gap.
