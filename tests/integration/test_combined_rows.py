@@ -77,7 +77,7 @@ class Job:
             for batch in batches:
                 operator.process_batch(overlay, batch)
             operator.finish(overlay, watermark)
-            for row in pa.Table.from_batches(overlay.output()).to_pylist() if overlay.output() else []:
+            for row in [row for each in overlay.output() for row in each.to_pylist()]:
                 window = (*(repr(row.pop(key)) for key in self._keys), row["window_start"])
                 found[number, *window] = row
             rows_in, late = rows_in + overlay.rows_in, late + overlay.late_rows
