@@ -403,7 +403,15 @@ def test_whatever_is_given_is_refused_with_a_sentence_or_works(tmp_path: Path, e
         ({"evictor": CountEvictor.of(1)}, "evictor\\(.*\\) is not possible with it"),
         ({"uid": "no spaces"}, "agg\\(uid='no spaces'\\)"),
     ],
-    ids=["sessions", "processing time", "too many slices", "a trigger", "an evictor", "the uid"],
+    ids=[
+        "dynamic sessions",
+        "sessions of processing time",
+        "processing time",
+        "too many slices",
+        "a trigger",
+        "an evictor",
+        "the uid",
+    ],
 )
 def test_windows_without_slices_are_refused(tmp_path: Path, choices: dict[str, Any], message: str) -> None:
     with pytest.raises(errors.SpecInvalid, match=message):
