@@ -41,7 +41,7 @@ def places(
     lines[chosen] = np.arange(len(chosen))
     line_of = lines[codes]
     opens = ~is_over & (line_of >= 0) & (slices >= near) & (slices <= near + gap)
-    has_session = (firsts < span.GREATEST).any(axis=1)
+    has_session: Flags = np.asarray((firsts < span.GREATEST).any(axis=1))
     has_session[line_of[opens]] = True
     rows = np.flatnonzero((is_over | opens) & has_session[line_of])
     wanted = np.where(is_over, -1, (slices - near) // gap)
