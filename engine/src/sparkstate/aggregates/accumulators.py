@@ -219,7 +219,7 @@ class _Layout:
 
 
 def _values(batch: pa.RecordBatch, output: Output) -> pa.Array:
-    """What an output aggregates; nulls where it is no column, but the rows or their times."""
+    """The values that an output aggregates; nulls for one of rows or times, which has no column."""
     if output.column is None:
         return pa.nulls(batch.num_rows)
     return batch.column(output.column).cast(output.type)

@@ -56,9 +56,8 @@ class ColumnWindows(KeyedBatchFunction, ABC):
 
     @property
     def state_premises(self) -> Mapping[str, str]:
-        """A timer for the end of a window was set by the lateness of its time. Of an aggregate that is new, windows
-        that are open would have a part. Versions that store accumulators in another form would find none in these
-        states."""
+        """A timer for the end of a window was set by the lateness of its time. Of a new aggregate, open windows would
+        have a part. Versions that store accumulators in another form would find none in these states."""
         lengths = {**self._lengths, "allowed lateness": self._slices.lateness}
         return {
             "kind of windows": self.kind_of_windows,

@@ -12,8 +12,8 @@ the session is over. So each session, however long, keeps only its slices that a
 that took others in lies before the slice.
 
 Timers. A slice has a timer for the end of a session that would end with it, and with lateness one for when that is
-over, unless the slice before it has such a timer to come, which will register this one. If later rows make the last
-time greater, the timer that fires registers the one for that time.
+over. It has none if the slice before it has such a timer to come, which will register this one. If later rows make the
+last time greater, the timer that fires registers the one for that time.
 """
 
 from __future__ import annotations

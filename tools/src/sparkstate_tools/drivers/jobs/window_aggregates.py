@@ -1,6 +1,6 @@
 """Built-in aggregates of sliding windows. ``params``: ``keys``, with commas between them; ``size``, ``slide``;
-``phases`` (``two``: Spark combines rows, so only aggregates that allow it). With ``gap``, sessions as well, to a folder
-beside ``output``."""
+``phases`` (``two``: Spark combines rows, so only aggregates that allow it). With ``gap``, sessions are put out as well,
+to ``<output>-sessions``."""
 
 from __future__ import annotations
 
