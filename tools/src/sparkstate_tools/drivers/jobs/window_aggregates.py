@@ -1,6 +1,6 @@
 """Built-in aggregates of sliding windows. ``params``: ``keys``, with commas between them; ``size``, ``slide``;
-``phases`` (``two``: Spark combines rows, so only aggregates that allow it). With ``gap``, sessions are put out as well,
-to ``<output>-sessions``."""
+``phases`` (``two``: Spark combines rows, so only aggregates that allow it). With ``gap``, there are sessions
+as well, which go to ``<output>-sessions``."""
 
 from __future__ import annotations
 
