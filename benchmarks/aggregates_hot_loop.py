@@ -24,9 +24,10 @@ import pyarrow as pa
 
 from sparkstate import columns
 from sparkstate.aggregates.accumulators import Output
+from sparkstate.aggregates.sliced_rows import END, START
 from sparkstate.aggregates.slices import Slices
 from sparkstate.aggregates.sums import Sum
-from sparkstate.aggregates.window_aggregation import END, START, WindowAggregation
+from sparkstate.aggregates.window_aggregation import WindowAggregation
 from sparkstate.clock import SystemClock
 from sparkstate.functions import MAX_WATERMARK, MIN_WATERMARK
 from sparkstate.operators import kinds

@@ -123,8 +123,10 @@ def make_stores(backend: str, folder: Path) -> tuple[Any, dict[int, Any]]:
     return factory, stores
 
 
-def make_operator(backend: str, folder: Path, function: Any, load: Load) -> tuple[Operator[Any], Any]:
-    """An operator that owns all shards, on fresh stores."""
+def make_operator(
+    backend: str, folder: Path, function: Any, load: Load, bounds: Iterable[tuple[str, pa.DataType]] = ()
+) -> tuple[Operator[Any], Any]:
+    """An operator that owns all shards, on fresh stores. ``bounds`` are columns that it puts out before the total."""
     factory, stores = make_stores(backend, folder)
     spec = kinds.spec(
         function,
@@ -133,7 +135,7 @@ def make_operator(backend: str, folder: Path, function: Any, load: Load) -> tupl
         key_columns=("user",),
         key_type=load.key_type,
         event_time_column="ts",
-        output_schema=pa.schema([("user", load.key_arrow_type), ("total", pa.int64())]),
+        output_schema=pa.schema([("user", load.key_arrow_type), *bounds, ("total", pa.int64())]),
     )
     operator = kinds.make(spec, stores, KEY_SPACE, SystemClock(), 0, 1)
     operator.open()

@@ -2,9 +2,11 @@
 
     python benchmarks/window_hot_loop.py [--rows 400000] [--keys 20000] [--backend hashmap] [--only tumbling session]
     python benchmarks/window_hot_loop.py --profile --only tumbling
+    python benchmarks/window_hot_loop.py --only session session-columns --numbers --gap 5
 
 A row's time is its number, in ms. An epoch is all rows; at its end the watermark reaches its last row, so windows fire
-and end. ``rows`` windows are a quarter of an epoch long, sliding ones start at every fifth of that.
+and end. ``rows`` windows are a quarter of an epoch long, sliding ones start at every fifth of that; the gap of sessions
+is ``--gap`` twentieths of an epoch. Cases named ``…-columns`` are built-in aggregates: ``.agg``, not ``.aggregate``.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +26,16 @@ import operator_hot_loop
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkstate import windows
-from sparkstate.functions import MIN_WATERMARK, AggregateFunction, KeyedProcessFunction
+from sparkstate import testing, windows
+from sparkstate.aggregates.sliced_rows import END, START
+from sparkstate.batches.functions import KeyedBatchFunction
+from sparkstate.functions import MIN_WATERMARK, AggregateFunction, KeyedFunction, KeyedProcessFunction
 from sparkstate.operators.epoch import commit_overlays
 from sparkstate.serde.types import Types
 
 ROW = Types.ROW_NAMED(["user", "amount"], [Types.STRING(), Types.LONG()])
+BOUNDS = [(name, pa.timestamp("us", "UTC")) for name in (START, END)]
+"""Columns that built-in aggregates put out beside the key and the sum."""
 
 
 class Sum(AggregateFunction):
@@ -65,12 +72,28 @@ def _aggregated(assigner: windows.WindowAssigner) -> KeyedProcessFunction:
     return windows.over(assigner).aggregate(Sum(), WithUser(), accumulator_type=Types.LONG())
 
 
-CASES: dict[str, Callable[[int], KeyedProcessFunction]] = {
-    "tumbling": lambda size: _aggregated(windows.TumblingEventTimeWindows.of(size)),
-    "sliding": lambda size: _aggregated(windows.SlidingEventTimeWindows.of(size, size // 5)),
-    "session": lambda size: _aggregated(windows.EventTimeSessionWindows.with_gap(size // 5)),
-    "count": lambda size: _aggregated(windows.CountTumblingWindowAssigner.of(10)),
-    "process": lambda size: windows.over(windows.TumblingEventTimeWindows.of(size)).process(
+def _on_columns(assigner: windows.WindowAssigner, key_type: Any) -> KeyedBatchFunction:
+    row = Types.ROW_NAMED(["user", "amount"], [key_type, Types.LONG()])
+    return testing.keyed(row, "user").window(assigner).agg(total="sum(amount)")
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """Of windows, in ms; and the type of keys."""
+
+    size: int
+    gap: int
+    key_type: Any
+
+
+CASES: dict[str, Callable[[Lengths], KeyedFunction]] = {
+    "tumbling": lambda of: _aggregated(windows.TumblingEventTimeWindows.of(of.size)),
+    "tumbling-columns": lambda of: _on_columns(windows.TumblingEventTimeWindows.of(of.size), of.key_type),
+    "sliding": lambda of: _aggregated(windows.SlidingEventTimeWindows.of(of.size, of.size // 5)),
+    "session": lambda of: _aggregated(windows.EventTimeSessionWindows.with_gap(of.gap)),
+    "session-columns": lambda of: _on_columns(windows.EventTimeSessionWindows.with_gap(of.gap), of.key_type),
+    "count": lambda of: _aggregated(windows.CountTumblingWindowAssigner.of(10)),
+    "process": lambda of: windows.over(windows.TumblingEventTimeWindows.of(of.size)).process(
         CountRows(), element_type=ROW
     ),
 }
@@ -97,13 +120,15 @@ def run_epoch(operator: Any, epoch: int, batches: list[pa.RecordBatch], rows: in
     return end - start
 
 
-def measure(case: str, backend: str, load: operator_hot_loop.Load, epochs: int) -> None:
+def measure(case: str, backend: str, load: operator_hot_loop.Load, epochs: int, gap: int) -> None:
     """Print rows per second, median of the epochs."""
     with tempfile.TemporaryDirectory() as folder:
-        function = CASES[case](load.rows // 4)
-        operator, (factory, stores) = operator_hot_loop.make_operator(backend, Path(folder), function, load)
+        function = CASES[case](Lengths(load.rows // 4, load.rows // 20 * gap, load.key_type))
+        operator, (factory, stores) = operator_hot_loop.make_operator(
+            backend, Path(folder), function, load, BOUNDS if case.endswith("-columns") else ()
+        )
         seconds = [run_epoch(operator, epoch, load.batches(epoch), load.rows) for epoch in range(epochs)]
-        print(f"{case:9} {backend:8} {load.rows / statistics.median(seconds):>9,.0f} rows/s")
+        print(f"{case:16} {backend:8} {load.rows / statistics.median(seconds):>9,.0f} rows/s")
         operator.close()
         for store in stores.values():
             store.close()
@@ -119,17 +144,19 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--backend", nargs="+", default=["hashmap", "rocksdb"])
     parser.add_argument("--only", nargs="+", default=list(CASES), choices=list(CASES))
+    parser.add_argument("--numbers", action="store_true", help="keys are whole numbers, not text")
+    parser.add_argument("--gap", type=int, default=1)
     parser.add_argument("--profile", action="store_true")
     arguments = parser.parse_args()
-    load = operator_hot_loop.Load(arguments.rows, arguments.keys, arguments.batch, numbers=False)
+    load = operator_hot_loop.Load(arguments.rows, arguments.keys, arguments.batch, arguments.numbers)
     for case in arguments.only:
         for backend in arguments.backend:
             if arguments.profile:
                 with cProfile.Profile() as profile:
-                    measure(case, backend, load, 1)
+                    measure(case, backend, load, 1, arguments.gap)
                 profile.print_stats("tottime")
             else:
-                measure(case, backend, load, arguments.epochs)
+                measure(case, backend, load, arguments.epochs, arguments.gap)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from sparkstate.operators import kinds
 from sparkstate.operators.epoch import commit_overlays
 from sparkstate.spark import combining, graph, planning, shipping
 from sparkstate.testing import ManualClock
-from sparkstate.windows import SlidingEventTimeWindows, TumblingEventTimeWindows
+from sparkstate.windows import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
 
 pytestmark = [pytest.mark.spark]
 
@@ -77,7 +77,7 @@ class Job:
             for batch in batches:
                 operator.process_batch(overlay, batch)
             operator.finish(overlay, watermark)
-            for row in pa.Table.from_batches(overlay.output()).to_pylist() if overlay.output() else []:
+            for row in [row for each in overlay.output() for row in each.to_pylist()]:
                 window = (*(repr(row.pop(key)) for key in self._keys), row["window_start"])
                 found[number, *window] = row
             rows_in, late = rows_in + overlay.rows_in, late + overlay.late_rows
@@ -154,6 +154,38 @@ def test_combined_rows_give_the_windows_of_rows_one_by_one(
     check_same(found, wanted)
     shipped = sum(batch.num_rows for batches, _ in two for batch in batches)
     assert shipped < 1200
+
+
+def test_combined_rows_give_the_sessions_of_rows_one_by_one(spark: Any, tmp_path: Path) -> None:
+    job, rng = Job(tmp_path, EventTimeSessionWindows.with_gap("150 milliseconds"), ["k"]), random.Random(9)
+    # Times from 4 seconds before to 4 seconds after each; none behind the watermark, and sessions go on over epochs.
+    epochs = [
+        (frame_of(spark, random_rows(rng, 300, first_ms)), watermark)
+        for first_ms, watermark in ((-2000, -1000), (3000, 3000), (7000, 100_000))
+    ]
+    wanted, rows, late = job.windows([(job.shipped(each, is_combined=False), to) for each, to in epochs])
+    two = [(job.shipped(each, is_combined=True), to) for each, to in epochs]
+    found, counted, counted_late = job.windows(two)
+    assert (counted, counted_late) == (rows, late) == (900, 0)
+    check_same(found, wanted)
+    assert sum(batch.num_rows for batches, _ in two for batch in batches) < 800
+    assert any(row["count(1)"] > 10 for row in found.values())
+
+
+def test_a_combined_row_that_is_late_in_part_counts_as_if_its_last_row_had_come_first(
+    spark: Any, tmp_path: Path
+) -> None:
+    job = Job(tmp_path, EventTimeSessionWindows.with_gap("100 milliseconds"), ["k"])
+    # By the watermark 250, windows of rows up to 150 are over. That of 160 is not, and 110 touches it.
+    times = [("a", 110), ("a", 160), ("b", 110), ("b", 140)]
+    values = random_rows(random.Random(1), len(times), 0)
+    rows = [(key, *row[1:7], at, 0) for (key, at), row in zip(times, values, strict=True)]
+    batches = job.shipped(frame_of(spark, rows), is_combined=True)
+    found, counted, late = job.windows([([], 250), (batches, 1_000)])
+    assert (counted, late) == (4, 2)
+    ((window, row),) = found.items()
+    assert window[1] == "'a'"
+    assert row["count(1)"] == 2
 
 
 def test_combined_rows_keep_the_part_of_the_source_and_its_latest_time(spark: Any, tmp_path: Path) -> None:

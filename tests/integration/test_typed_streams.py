@@ -13,7 +13,7 @@ from support.spark import spark_session
 import sparkstate
 from sparkstate import OutputTag, Types, testing
 from sparkstate.spark import graph
-from sparkstate.windows import SlidingEventTimeWindows
+from sparkstate.windows import EventTimeSessionWindows, SlidingEventTimeWindows
 
 pytestmark = [pytest.mark.spark]
 COLUMNS = {
@@ -54,18 +54,21 @@ def same(folder: Path, in_a_job: Callable[[Any], Any], in_a_test: Callable[[Any]
     assert vars(made) == vars(wanted)
 
 
-def test_aggregates_from_texts_are_those_of_columns(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "windows", [WINDOWS, EventTimeSessionWindows.with_gap("1 minute")], ids=["sliding", "sessions"]
+)
+def test_aggregates_from_texts_are_those_of_columns(tmp_path: Path, windows: Any) -> None:
     late = OutputTag("late")
     names = {f"r{number}": text for number, text in enumerate(TEXTS)}
     same(
         tmp_path,
         lambda s: (
-            s.window(WINDOWS)
+            s.window(windows)
             .allowed_lateness("5 s")
             .side_output_late_data(late)
             .agg(*(F.expr(text).alias(name) for name, text in names.items()), uid="u")
         ),
-        lambda s: s.window(WINDOWS).allowed_lateness("5 s").side_output_late_data(late).agg(**names),
+        lambda s: s.window(windows).allowed_lateness("5 s").side_output_late_data(late).agg(**names),
     )
 
 

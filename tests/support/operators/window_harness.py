@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from sparkstate import columns
 from sparkstate.aggregates.accumulators import Output
+from sparkstate.aggregates.sliced_rows import END, START
 from sparkstate.aggregates.slices import Slices
-from sparkstate.aggregates.window_aggregation import END, START, WindowAggregation
+from sparkstate.aggregates.window_aggregation import WindowAggregation
 from sparkstate.backends import loader
 from sparkstate.functions import MIN_WATERMARK
 from sparkstate.keygroups import KeySpace

@@ -18,9 +18,13 @@ from sparkstate.aggregates.accumulators import Output
 from sparkstate.aggregates.deviations import Deviation
 from sparkstate.aggregates.distinct import DistinctCount
 from sparkstate.aggregates.extremes import Extreme
+from sparkstate.aggregates.session_aggregation import SessionAggregation
 from sparkstate.aggregates.slices import Slices
 from sparkstate.aggregates.sums import Count, Sum
+from sparkstate.aggregates.window_aggregation import WindowAggregation
+from sparkstate.batches.functions import KeyedBatchFunction
 from sparkstate.functions import MIN_WATERMARK
+from sparkstate.serde.types import Types
 from sparkstate.testing import KeyedProcessHarness
 
 LONG, TEXT = pa.int64(), pa.string()
@@ -153,3 +157,31 @@ def test_state_of_an_older_version_has_no_premises_and_is_compared_by_its_types_
         assert {row.total for row in same.output()} == {4}
         with pytest.raises(errors.StateMigrationError, match=r"state 'rows' .* was PACKED<.* is now PACKED<"):
             other.restore(taken)
+
+
+SESSIONS = SessionAggregation(Slices(20, 20, lateness=5), ("k",), (TOTAL,))
+CHANGED_SESSIONS = {
+    "gap": (
+        SessionAggregation(Slices(30, 30, lateness=5), ("k",), (TOTAL,)),
+        "gap of sessions was 20 ms and is now 30 ms",
+    ),
+    "lateness": (
+        SessionAggregation(Slices(20, 20), ("k",), (TOTAL,)),
+        "allowed lateness was 5 ms and is now 0 ms",
+    ),
+    "windows": (
+        WindowAggregation(Slices(20, 20, lateness=5), ("k",), (TOTAL,)),
+        "kind of windows was sessions with built-in aggregates and is now windows with built-in aggregates",
+    ),
+}
+
+
+@pytest.mark.parametrize(("function", "message"), CHANGED_SESSIONS.values(), ids=list(CHANGED_SESSIONS))
+def test_state_of_other_sessions_is_refused(function: KeyedBatchFunction, message: str) -> None:
+    def opened(made: KeyedBatchFunction) -> KeyedProcessHarness:
+        return KeyedProcessHarness(made, key=lambda row: row.k, key_type=Types.LONG())
+
+    with opened(SESSIONS) as before, opened(function) as now:
+        before.process_element({"k": 1, "v": 1}, 3)
+        with pytest.raises(errors.StateMigrationError, match=f"whose .*{message}"):
+            now.restore(before.snapshot())

@@ -21,6 +21,7 @@ from sparkstate import columns
 from sparkstate.aggregates.accumulators import Output
 from sparkstate.aggregates.deviations import Deviation
 from sparkstate.aggregates.extremes import Extreme
+from sparkstate.aggregates.session_aggregation import SessionAggregation
 from sparkstate.aggregates.slices import Slices
 from sparkstate.aggregates.sums import Count, Sum
 from sparkstate.aggregates.window_aggregation import WindowAggregation
@@ -47,6 +48,8 @@ SLICES = {
     "tumbling": Slices(10, 10),
     "sliding": Slices(60, 10, 5, 20),
     "uneven": Slices(30, 20, 0, 0),
+    "sessions": Slices(20, 20),
+    "sessions with lateness": Slices(20, 20, 0, 15),
 }
 KEYS = [None, 0, -1, 7, 2**63 - 1, -(2**63)]
 DOUBLES = [None, 0.0, -0.0, 1.5, float("nan"), float("inf"), -1e300]
@@ -60,17 +63,16 @@ def _few_rows_at_once() -> Iterator[None]:
         yield
 
 
-def a_side(
-    folder: Path, limit: int | None, slices: Slices, outputs: tuple[Output, ...], key_type: Any
-) -> Side:
+def a_side(folder: Path, limit: int | None, slices: str, outputs: tuple[Output, ...], key_type: Any) -> Side:
     results = [
         pa.field(each.name, DOUBLE if each.name not in ("rows", "total") else LONG) for each in outputs
     ]
     times = [pa.field(name, pa.timestamp("us", "UTC")) for name in ("window_start", "window_end")]
+    make = SessionAggregation if slices.startswith("sessions") else WindowAggregation
     return Side(
         folder,
         limit,
-        WindowAggregation(slices, ("k",), outputs),  # type: ignore[arg-type]
+        make(SLICES[slices], ("k",), outputs),  # type: ignore[arg-type]
         row_columns=("k", "v", "d"),
         key_columns=("k",),
         key_type=key_type,
@@ -130,7 +132,13 @@ def room_for(calls: int) -> Callable[..., bool]:
 
 @pytest.mark.parametrize(
     ("slices", "outputs"),
-    [("sliding", "running totals"), ("tumbling", "merges of slices"), ("uneven", "merges of slices")],
+    [
+        ("sliding", "running totals"),
+        ("tumbling", "merges of slices"),
+        ("uneven", "merges of slices"),
+        ("sessions", "merges of slices"),
+        ("sessions with lateness", "running totals"),
+    ],
 )
 @settings(max_examples=5, deadline=None)
 @given(life=epochs, calls=st.sampled_from([0, 3, 12, 10**6]))
@@ -139,7 +147,7 @@ def test_windows_on_disk_are_those_in_memory(slices: str, outputs: str, life: li
         patch.setattr(RocksDBStoreFactory, "_has_room", room_for(calls))
         life = [*life, ([], 10_000, True)]
         sides = [
-            a_side(Path(folder) / str(limit), limit, SLICES[slices], OUTPUTS[outputs], Types.LONG())
+            a_side(Path(folder) / str(limit), limit, slices, OUTPUTS[outputs], Types.LONG())
             for limit in (None, 1)
         ]
         in_memory, spilled = (live(side, life) for side in sides)

@@ -282,9 +282,9 @@ REFUSED: dict[str, tuple[Callable[[TypedStream], Any], str]] = {
         r"min\('l'\): column 'l' is LIST<LONG>; give a column of numbers, strings",
     ),
     "assigner": (lambda s: s.window(5), "pass a WindowAssigner"),
-    "sessions": (
-        lambda s: s.window(EventTimeSessionWindows.with_gap(5)).agg(n="count(*)"),
-        r"agg\(…\): the windows are .*use aggregate",
+    "dynamic gaps": (
+        lambda s: s.window(EventTimeSessionWindows.with_dynamic_gap(len)).agg(n="count(*)"),
+        r"agg\(…\): the windows are .*EventTimeSessionWindows.with_gap.*use aggregate",
     ),
     "evictor": (
         lambda s: s.window(Tumbling.of(5)).evictor(CountEvictor.of(1)).agg(n="count(*)"),

@@ -9,6 +9,7 @@ import pytest
 
 from sparkstate import windows
 from sparkstate.aggregates.accumulators import Output
+from sparkstate.aggregates.session_aggregation import SessionAggregation
 from sparkstate.aggregates.slices import Slices
 from sparkstate.aggregates.sums import Count, Sum
 from sparkstate.aggregates.window_aggregation import WindowAggregation
@@ -69,6 +70,9 @@ TITLES: dict[str, Any] = {
     ).aggregate(Total(), accumulator_type=LONG),
     "window(SlidingEventTimeWindows of 1 h every 1 min).agg(sum(v), count(*))": WindowAggregation(
         Slices(3_600_000, 60_000), ("k",), OUTPUTS
+    ),
+    "window(EventTimeSessionWindows with a gap of 90 s).agg(sum(v), count(*))": SessionAggregation(
+        Slices(90_000, 90_000), ("k",), OUTPUTS
     ),
     "window(TumblingEventTimeWindows of 2 d).agg(sum(v), count(*))": WindowAggregation(
         Slices(Time.days(2).to_milliseconds(), Time.days(2).to_milliseconds()), ("k",), OUTPUTS

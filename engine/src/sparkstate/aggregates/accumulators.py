@@ -100,6 +100,13 @@ class StoredAccumulators:
             keys, spaces, packed = keys.select(chosen), spaces[chosen], packed.filter(pa.array(flags))
         return self._entries(keys, spaces, packed), flags
 
+    def read_packed(self, keys: BatchKeys, spaces: Times) -> tuple[Entries, Flags]:
+        """The same for a caller who needs no parts but those of fixed width. The others are null."""
+        packed = self._packed.get(keys, namespaces=spaces)
+        flags = _is_valid(packed)
+        found = packed.filter(pa.array(flags)) if packed.null_count else packed
+        return self._layout.entries(found, [pa.nulls(len(found))] * len(self._others)), flags
+
     def read_table(self, keys: BatchKeys, spaces: npt.NDArray[np.int64]) -> tuple[Entries, Flags]:
         """The same where each key has a line of namespaces; the entries are in the order of the lines."""
         pairs = keys.select(np.repeat(np.arange(len(keys)), spaces.shape[1]))
@@ -136,7 +143,7 @@ class StoredAccumulators:
             if not parts:
                 after.append([])
                 continue
-            values = batch.column(output.column).cast(output.type)
+            values = _values(batch, output)
             after.append(output.aggregate.fold(parts, Rows(codes, len(keys), values, times)))
         self._replace(keys, spaces, before, after)
         return before, after
@@ -209,6 +216,13 @@ class _Layout:
             for places in (self._fixed_places, self._other_places)
         )
         return self._packing.pack(fixed), others
+
+
+def _values(batch: pa.RecordBatch, output: Output) -> pa.Array:
+    """The values that an output aggregates; nulls for one of rows or times, which has no column."""
+    if output.column is None:
+        return pa.nulls(batch.num_rows)
+    return batch.column(output.column).cast(output.type)
 
 
 def _is_valid(array: pa.Array) -> Flags:

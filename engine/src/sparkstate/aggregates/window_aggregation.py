@@ -1,4 +1,5 @@
-"""The function behind ``.window(…).agg(…)``: an accumulator for each key and slice, merged when a window ends.
+"""The function behind ``.window(…).agg(…)`` for windows of a fixed length: an accumulator for each key and slice. They
+are merged when a window ends.
 
 A batch's rows are grouped by key and slice once; then each state is read and written once, for all pairs of a key and a
 slice together. The namespace of a pair is the start of its slice.
@@ -15,85 +16,52 @@ that has such rows.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sparkstate import columns, durations
-from sparkstate.aggregates import accumulators, window_results
-from sparkstate.aggregates.accumulators import Entries, Output
+from sparkstate import durations
+from sparkstate.aggregates import accumulators, sliced_rows
+from sparkstate.aggregates.accumulators import Entries
+from sparkstate.aggregates.column_windows import ColumnWindows
 from sparkstate.aggregates.kept_merges import SliceChanges
-from sparkstate.aggregates.slices import FARTHEST_TIME, Flags, Slices, Times
+from sparkstate.aggregates.sliced_rows import SlicedRows
+from sparkstate.aggregates.slices import Flags, Times
 from sparkstate.aggregates.window_results import WindowResults
 from sparkstate.batches.functions import (
     BatchContext,
     BatchRuntimeContext,
     BatchTimerService,
-    KeyedBatchFunction,
     OnTimersContext,
-    RowError,
 )
 from sparkstate.batches.keys import BatchKeys
-from sparkstate.functions import OutputTag
 
-START, END = "window_start", "window_end"
 _AT_ONCE: Final = 1 << 20
 """So many pairs of keys and slices are read together when windows end."""
 _IN_A_BLOCK: Final = 1 << 17
 """The same where many windows of each key end: as many merges are there at once."""
 
 
-class WindowAggregation(KeyedBatchFunction):
-    """Puts out a row for each key and window that has rows: key columns, ``window_start``, ``window_end``, results."""
+class WindowAggregation(ColumnWindows):
+    """Tumbling and sliding windows."""
 
-    judges_lateness = True
-
-    def __init__(
-        self,
-        slices: Slices,
-        key_names: tuple[str, ...],
-        outputs: tuple[Output, ...],
-        late_tag: OutputTag | None = None,
-        late_columns: tuple[str, ...] = (),
-    ) -> None:
-        """``late_columns`` of rows that come too late go to ``late_tag``; without it they are counted and dropped."""
-        self._slices = slices
-        self._key_names = key_names
-        self._outputs = outputs
-        self._late_tag = late_tag
-        self._late_columns = late_columns
+    kind_of_windows = "windows with built-in aggregates"
 
     @property
-    def needs_event_time(self) -> bool:
-        return True
-
-    @property
-    def operator_title(self) -> str:
+    def _windows_title(self) -> str:
         kind = "Tumbling" if self._slices.slide == self._slices.size else "Sliding"
         every = "" if kind == "Tumbling" else f" every {durations.text(self._slices.slide)}"
-        windows = f"{kind}EventTimeWindows of {durations.text(self._slices.size)}{every}"
-        return f"window({windows}).agg({', '.join(each.definition or each.kind for each in self._outputs)})"
+        return f"{kind}EventTimeWindows of {durations.text(self._slices.size)}{every}"
 
     @property
-    def state_premises(self) -> Mapping[str, str]:
-        """Slices fit one size, slide and offset. A timer for the end of a slice was set by the lateness of its time;
-        and of an aggregate that is new, windows that are open would have a part. Versions that store accumulators in
-        another form would find none in these states."""
+    def _lengths(self) -> Mapping[str, int]:
         slices = self._slices
-        lengths = {
+        return {
             "size of windows": slices.size,
             "slide of windows": slices.slide,
             "offset of windows": slices.offset,
-            "allowed lateness": slices.lateness,
-        }
-        return {
-            "kind of windows": "windows with built-in aggregates",
-            **{name: f"{value} ms" for name, value in lengths.items()},
-            **{f"aggregate {each.name!r}": each.definition or each.kind for each in self._outputs},
-            "form of accumulators": window_results.FORM,
         }
 
     def open(self, ctx: BatchRuntimeContext) -> None:
@@ -102,24 +70,22 @@ class WindowAggregation(KeyedBatchFunction):
     # --- rows
 
     def process_batch(self, batch: pa.RecordBatch, keys: BatchKeys, ctx: BatchContext) -> Iterator[Any]:
-        stamps, watermark = ctx.timestamps(), ctx.timer_service().current_watermark()
-        times = _times(stamps, self._slices)
+        times = sliced_rows.times_of(ctx.timestamps(), self._slices)
+        watermark = ctx.timer_service().current_watermark()
         slices = self._slices.of(times)
         kept = self._slices.has_window(slices)
         is_late = kept & self._slices.are_over(self._slices.last_ends(slices), watermark)
         if is_late.any():
-            ctx.count_late_rows(_count(batch, is_late))
-            if self._late_tag is not None:
-                yield self._late_tag, batch.filter(pa.array(is_late)).select(list(self._late_columns))
+            yield from self._late(batch, is_late, ctx)
             kept &= ~is_late
         if kept.any():
-            rows = _chosen_rows(batch, keys, times, slices, kept)
+            rows = sliced_rows.chosen_rows(batch, keys, times, slices, kept)
             yield from self._take(rows, keys, ctx)
 
-    def _take(self, rows: _SlicedRows, keys: BatchKeys, ctx: BatchContext) -> Iterator[pa.RecordBatch]:
+    def _take(self, rows: SlicedRows, keys: BatchKeys, ctx: BatchContext) -> Iterator[pa.RecordBatch]:
         pairs = keys.select(rows.pair_keys)
         stored = self._windows.stored
-        if columns.ROWS in rows.batch.schema.names:
+        if sliced_rows.are_combined(rows.batch):
             before, after = stored.fold_combined(pairs, rows.pair_slices, rows.batch, rows.pairs)
         else:
             before, after = stored.fold(pairs, rows.pair_slices, rows.batch, rows.pairs, rows.times)
@@ -144,7 +110,7 @@ class WindowAggregation(KeyedBatchFunction):
         if self._slices.lateness:
             service.register_event_time_timers(some, last - 1 + self._slices.lateness)
 
-    def _again(self, rows: _SlicedRows, keys: BatchKeys, following: int) -> Iterator[pa.RecordBatch]:
+    def _again(self, rows: SlicedRows, keys: BatchKeys, following: int) -> Iterator[pa.RecordBatch]:
         """Windows that have ended and got rows all the same."""
         least = self._slices.next_ends(
             np.maximum(rows.pair_slices + self._slices.width, following - self._slices.lateness)
@@ -213,12 +179,10 @@ class WindowAggregation(KeyedBatchFunction):
     def _frame(self, keys: BatchKeys, ends: Times, merged: Entries) -> pa.RecordBatch:
         """A row for each window that has rows."""
         some = np.flatnonzero(accumulators.has_rows(merged))
-        values, ends = keys.values.take(pa.array(some)), ends[some]
-        each = values.flatten() if len(self._key_names) > 1 else [values]
-        bounds = [_timestamps(ends - self._slices.size), _timestamps(ends)]
+        bounds = ends[some] - self._slices.size, ends[some]
         results = self._windows.stored.results(accumulators.taken(merged, some))
-        names = [*self._key_names, START, END, *(output.name for output in self._outputs), columns.TIMESTAMP]
-        return pa.RecordBatch.from_arrays([*each, *bounds, *results, pa.array(ends - 1)], names=names)
+        names = [output.name for output in self._outputs]
+        return sliced_rows.frame(keys.select(some), self._key_names, bounds, results, names)
 
     def _forget(self, keys: BatchKeys, ends: Times, places: npt.NDArray[np.int64]) -> None:
         """Clear the slices whose last windows end there."""
@@ -233,77 +197,6 @@ class WindowAggregation(KeyedBatchFunction):
         return (slice(start, start + step) for start in range(0, windows, step))
 
 
-@dataclass(frozen=True)
-class _SlicedRows:
-    """Rows grouped by pairs of a key and a slice."""
-
-    batch: pa.RecordBatch
-    times: Times
-    pairs: npt.NDArray[np.int64]
-    """For each row the number of its pair."""
-    pair_keys: npt.NDArray[np.int64]
-    pair_slices: Times
-
-
-def _chosen_rows(
-    batch: pa.RecordBatch, keys: BatchKeys, times: Times, slices: Times, kept: Flags
-) -> _SlicedRows:
-    codes: Any = keys.codes
-    if not kept.all():
-        batch, codes = batch.filter(pa.array(kept)), codes[kept]
-        times, slices = times[kept], slices[kept]
-    starts, numbers_of = _distinct(slices)
-    pairs = pa.array(codes.astype(np.int64) * len(starts) + numbers_of).dictionary_encode()
-    distinct = pairs.dictionary.to_numpy()
-    return _SlicedRows(
-        batch,
-        times,
-        pairs.indices.to_numpy().astype(np.int64),
-        distinct // len(starts),
-        starts[distinct % len(starts)],
-    )
-
-
-def _count(batch: pa.RecordBatch, chosen: Flags) -> int:
-    """How many rows of the stream these rows of a batch are."""
-    if columns.ROWS not in batch.schema.names:
-        return int(np.count_nonzero(chosen))
-    return int(batch.column(columns.ROWS).to_numpy()[chosen].sum())
-
-
-def _distinct(slices: Times) -> tuple[Times, Any]:
-    """The slices that there are, and for each row the number of its own."""
-    if (slices == slices[0]).all():
-        return slices[:1], 0
-    encoded = pa.array(slices).dictionary_encode()
-    return encoded.dictionary.to_numpy(), encoded.indices.to_numpy()
-
-
 def _following(service: BatchTimerService) -> int:
     """The least end of a window that has not ended."""
-    watermark = service.current_watermark()
-    return max(-2 * FARTHEST_TIME, min(watermark, 2 * FARTHEST_TIME)) + 2
-
-
-def _timestamps(times: Times) -> pa.Array:
-    return pa.array(times * 1000, pa.timestamp("us", "UTC"))
-
-
-def _times(stamps: pa.Array, slices: Slices) -> Times:
-    if stamps.null_count:
-        raise RowError(
-            int(np.flatnonzero(stamps.is_null().to_numpy(zero_copy_only=False))[0]),
-            "a row without event time has no place in a window; fill the event-time column, or filter such rows out "
-            "before keyed()",
-        )
-    times: Times = stamps.to_numpy()
-    limit = FARTHEST_TIME - slices.size - slices.lateness
-    # Not by the absolute value: the least number of 64 bits has none.
-    wrong = np.flatnonzero((times < -limit) | (times > limit))
-    if len(wrong):
-        row = int(wrong[0])
-        raise RowError(
-            row,
-            f"its event time is {times[row]} ms; windows take times from -{limit} to {limit} ms since 1970",
-        )
-    return times
+    return sliced_rows.bounded(service.current_watermark()) + 2

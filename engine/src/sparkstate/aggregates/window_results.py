@@ -22,8 +22,6 @@ from sparkstate.aggregates.window_blocks import WindowBlock
 from sparkstate.batches.functions import BatchRuntimeContext
 from sparkstate.batches.keys import BatchKeys
 
-FORM: Final = "packed rows"
-"""How accumulators are stored, as a premise of state: a version that stores them in another way says something else."""
 _WORTH_IT: Final = 4
 """With fewer windows over each slice, what is kept costs more than it saves."""
 

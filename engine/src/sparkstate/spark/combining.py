@@ -2,7 +2,8 @@
 epoch, and the slots get one row for them (RFC 0054). Flink calls it local and global aggregation.
 
 A combined row has the key, the largest event time, the number of rows that it stands for, and a column for each part
-of each aggregate's accumulator. All of its rows lie in one slice, so they are late together, or not at all.
+of each aggregate's accumulator. All of its rows lie in one slice. In windows of a fixed length they are late together,
+or not at all; in sessions they count as if they had come one after another, the last one first.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from sparkstate.aggregates.aggregate import Aggregate
 from sparkstate.aggregates.deviations import Deviation
 from sparkstate.aggregates.extremes import Extreme
 from sparkstate.aggregates.slices import Slices
+from sparkstate.aggregates.span import Span
 from sparkstate.aggregates.sums import Average, Count, Sum
 
 Phases = Literal["auto", "one", "two"]
@@ -109,6 +111,8 @@ def combining(
 def parts_of(output: Output) -> tuple[str, ...] | None:
     """SQL texts for the parts of an accumulator over the output's column, null where no value was there; None: there
     are none that give the same."""
+    if isinstance(output.aggregate, Span):
+        return (f"min({columns.TIMESTAMP})", f"max({columns.TIMESTAMP})")
     if output.column is None or output.type is None:
         return ()
     return _parts(output.aggregate, columns.quoted(output.column), output.type)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, overload
 
 from sparkstate import durations, errors
+from sparkstate.aggregates.session_aggregation import SessionAggregation
 from sparkstate.aggregates.slices import Slices
 from sparkstate.aggregates.window_aggregation import WindowAggregation
 from sparkstate.functions import KeyedFunction, OutputTag
@@ -302,7 +303,8 @@ class KeyedStream(KeyedMethods["ProcessedStream"]):
         names = tuple(self._columns().names)
         inputs = {output.column for output in found.outputs} | {*self._keys}
         shipped = names if operation.late_tag else tuple(name for name in names if name in inputs)
-        function = WindowAggregation(slices, self._keys, found.outputs, operation.late_tag, names)
+        make = SessionAggregation if operation.are_sessions else WindowAggregation
+        function = make(slices, self._keys, found.outputs, operation.late_tag, names)
         self._graph.add(
             graph.Operator(
                 uid=uid,
@@ -316,7 +318,7 @@ class KeyedStream(KeyedMethods["ProcessedStream"]):
                 shipped=shipped,
                 computed=tuple((each.name, each.sql) for each in found.computed),
                 combining=combining.combining(
-                    slices, found.outputs, phases, operation.late_tag is not None, uid
+                    slices, function.stored_outputs, phases, operation.late_tag is not None, uid
                 ),
             )
         )

@@ -27,8 +27,8 @@ from sparkstate.aggregates.deviations import Deviation
 from sparkstate.aggregates.distinct import DistinctCount
 from sparkstate.aggregates.ends import EndValue
 from sparkstate.aggregates.extremes import Extreme
+from sparkstate.aggregates.sliced_rows import END, START
 from sparkstate.aggregates.sums import Average, Count, Sum
-from sparkstate.aggregates.window_aggregation import END, START
 
 _ALIASES: Final = ("avg", "mean", "sum")
 """The names of sums and averages; others of their class have other rules, such as ``try_sum``."""

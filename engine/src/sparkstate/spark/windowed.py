@@ -149,7 +149,8 @@ class WindowedStream(Generic[P]):
         ``last``, which go by event time here.
 
         The output has the key columns, ``window_start`` and ``window_end`` (timestamps), and a column for each
-        aggregate. It needs windows of event time of a fixed length, and no trigger and no evictor.
+        aggregate. It needs windows of event time, of a fixed length or sessions with a fixed gap. There is no trigger
+        and no evictor.
 
         ``phases``: with ``"two"``, Spark adds up the rows of a key and slice in each epoch, and slots get one row for
         them; with ``"one"``, slots get all rows; ``"auto"`` adds up where an epoch has many rows and at most half as

@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from sparkstate import durations, errors
+from sparkstate.aggregates.session_aggregation import SessionAggregation
+from sparkstate.aggregates.sliced_rows import END, START
 from sparkstate.aggregates.slices import Slices
-from sparkstate.aggregates.window_aggregation import END, START, WindowAggregation
+from sparkstate.aggregates.window_aggregation import WindowAggregation
 from sparkstate.batches.functions import KeyedBatchFunction
 from sparkstate.connected_functions import KeyedCoProcessFunction
 from sparkstate.functions import KeyedFunction, KeyedProcessFunction, ReduceFunction
@@ -168,7 +170,8 @@ class TypedWindows(WindowOperation):
             )
         row = dict(zip(stream.columns, stream.types, strict=True))
         found = aggregate_texts.outputs(aggregates, row)
-        return WindowAggregation(slices, stream.keys, found, self.late_tag, stream.columns)
+        make = SessionAggregation if self.are_sessions else WindowAggregation
+        return make(slices, stream.keys, found, self.late_tag, stream.columns)
 
 
 @dataclass(frozen=True)

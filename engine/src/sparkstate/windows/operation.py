@@ -20,6 +20,7 @@ from sparkstate.windows.evictors import Evictor
 from sparkstate.windows.fixed_operator import FixedWindowOperator
 from sparkstate.windows.functions import ProcessWindowFunction, WindowFunction
 from sparkstate.windows.merging_operator import MergingWindowOperator
+from sparkstate.windows.session_windows import EventTimeSessionWindows
 from sparkstate.windows.time_windows import (
     FixedWindows,
     SlidingEventTimeWindows,
@@ -159,14 +160,22 @@ class WindowOperation:
             raise _refused("apply", "a WindowFunction", window_function)
         return self._listing(window_function, element_type, "apply")
 
+    @property
+    def are_sessions(self) -> bool:
+        """Whether these are sessions by event time, with one gap for all rows."""
+        return type(self.assigner) is EventTimeSessionWindows and isinstance(self.assigner.gap, int)
+
     def fixed_lengths(self, where: str) -> tuple[int, int, int, int]:
-        """Size, slide, offset and lateness in ms, of windows whose rows may be added up without being kept. Raises
-        ``SpecInvalid``, beginning with ``where``, for others."""
+        """Size, slide, offset and lateness in ms, of windows whose rows may be added up without being kept; the gap of
+        sessions is both size and slide. Raises ``SpecInvalid``, beginning with ``where``, for other windows."""
         assigner = self.assigner
-        if type(assigner) not in (TumblingEventTimeWindows, SlidingEventTimeWindows):
+        if not self.are_sessions and type(assigner) not in (
+            TumblingEventTimeWindows,
+            SlidingEventTimeWindows,
+        ):
             raise errors.SpecInvalid(
-                f"{where}: the windows are {assigner!r}; it needs TumblingEventTimeWindows or "
-                "SlidingEventTimeWindows: use aggregate(…) for others"
+                f"{where}: the windows are {assigner!r}; it needs TumblingEventTimeWindows, SlidingEventTimeWindows or "
+                "EventTimeSessionWindows.with_gap(…): use aggregate(…) for others"
             )
         for chosen, what in ((self.chosen_trigger, "trigger"), (self.chosen_evictor, "evictor")):
             if chosen is not None:
@@ -174,8 +183,11 @@ class WindowOperation:
                     f"{where}: {what}({chosen!r}) is not possible with it, because the rows of a window are not "
                     "kept one by one; leave it out, or use aggregate(…)"
                 )
-        assert isinstance(assigner, FixedWindows)
-        return assigner.size, assigner.slide, assigner.offset, self.lateness_ms
+        if isinstance(assigner, FixedWindows):
+            return assigner.size, assigner.slide, assigner.offset, self.lateness_ms
+        assert isinstance(assigner, EventTimeSessionWindows)
+        assert isinstance(assigner.gap, int)
+        return assigner.gap, assigner.gap, 0, self.lateness_ms
 
     # --- putting it together
 

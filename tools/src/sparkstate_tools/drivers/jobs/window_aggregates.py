@@ -1,5 +1,6 @@
 """Built-in aggregates of sliding windows. ``params``: ``keys``, with commas between them; ``size``, ``slide``;
-``phases`` (``two``: Spark combines rows, so only aggregates that allow it)."""
+``phases`` (``two``: Spark combines rows, so only aggregates that allow it). With ``gap``, there are sessions
+as well, which go to ``<output>-sessions``."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from typing import Any
 from pyspark.sql import functions as F
 
 import sparkstate
-from sparkstate.windows import SlidingEventTimeWindows
+from sparkstate.windows import EventTimeSessionWindows, SlidingEventTimeWindows
 from sparkstate_tools.drivers import window_rows
 
 
@@ -24,9 +25,15 @@ def job(spark: Any, params: dict[str, str]) -> None:
     ends = [F.first("v").alias("first"), F.last("v", ignorenulls=True).alias("last")]
     is_combined = phases == "two"
     made = window_rows.combinable_aggregates() if is_combined else [*window_rows.aggregates(), *ends]
+    stream = sparkstate.keyed(rows, params["keys"].split(","))
     (
-        sparkstate.keyed(rows, params["keys"].split(","))
-        .window(windows)
+        stream.window(windows)
         .agg(*made, uid="windows", phases=phases)
         .sink(sparkstate.FileSink(params["output"], format="parquet"))
     )
+    if "gap" in params:
+        (
+            stream.window(EventTimeSessionWindows.with_gap(params["gap"]))
+            .agg(F.count("*").alias("rows"), F.sum("v").alias("total"), *ends, uid="sessions")
+            .sink(sparkstate.FileSink(params["output"] + "-sessions", format="parquet"))
+        )
