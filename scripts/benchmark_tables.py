@@ -148,9 +148,7 @@ def _latencies(results: Sequence[Row]) -> str:
     return _table(head, rows)
 
 
-_PARTED = tuple(
-    f"{backend}{way}" for backend in ("hashmap", "rocksdb") for way in ("", "-batches", "-added")
-)
+_PARTED = tuple(f"{backend}{way}" for backend in ("hashmap", "rocksdb") for way in ("", "-batches", "-added"))
 
 
 def _time_of_a_row(costs: Mapping[str, Mapping[str, float]]) -> str:

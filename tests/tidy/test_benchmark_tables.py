@@ -114,7 +114,10 @@ def test_a_target_says_whether_it_was_missed() -> None:
 
 
 def test_the_time_of_a_row_is_that_of_the_run() -> None:
-    names = ("identity", *(f"{one}{way}" for one in ("hashmap", "rocksdb") for way in ("", "-batches", "-added")))
+    names = (
+        "identity",
+        *(f"{one}{way}" for one in ("hashmap", "rocksdb") for way in ("", "-batches", "-added")),
+    )
     results = [
         {**rate("sum", name, [9], 1.0), "cpu_us_per_row": {"jvm": 1.0, "slots": number / 10}}
         for number, name in enumerate(names)
