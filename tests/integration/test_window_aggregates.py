@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import datetime
 import math
 import os
 import signal
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import functions as F
 from support.spark import spark_session
+from support.windows import session_rows
 
 import sparkstate
 from sparkstate import errors
@@ -150,41 +149,10 @@ def test_combined_rows_of_a_worker_that_dies_count_once(tmp_path: Path, backend:
     check_same(found, [{name: row[name] for name in found[0]} for row in wanted], ["n"])
 
 
-GAP_MS = 20
-"""Of sessions. A value of ``n`` comes every 11 ms on average."""
-
-
-def sessions_of(folder: Path) -> list[dict[str, Any]]:
-    """The sessions of each ``n``, as the job puts them out."""
-    rows = pq.read_table(folder, columns=["n", "v", "at"]).to_pylist()
-    found: list[list[dict[str, Any]]] = []
-    gap = datetime.timedelta(milliseconds=GAP_MS)
-    for row in sorted(rows, key=lambda row: (row["n"] is None, row["n"], row["at"])):
-        goes_on = bool(found) and found[-1][-1]["n"] == row["n"] and row["at"] - found[-1][-1]["at"] <= gap
-        if goes_on:
-            found[-1].append(row)
-        else:
-            found.append([row])
-    return [session_of(each, gap) for each in found]
-
-
-def session_of(rows: list[dict[str, Any]], gap: datetime.timedelta) -> dict[str, Any]:
-    values = [row["v"] for row in rows if row["v"] is not None]
-    return {
-        "n": rows[0]["n"],
-        "window_start": rows[0]["at"],
-        "window_end": rows[-1]["at"] + gap,
-        "rows": len(rows),
-        "total": sum(values) if values else None,
-        "first": rows[0]["v"],
-        "last": values[-1] if values else None,
-    }
-
-
 def test_windows_go_on_from_savepoints_in_two_three_and_one_slots_and_other_windows_are_refused(
     tmp_path: Path,
 ) -> None:
-    params = {"keys": "n", "size": "4 seconds", "slide": "1 second", "gap": f"{GAP_MS} ms"}
+    params = {"keys": "n", "size": "4 seconds", "slide": "1 second", "gap": f"{session_rows.GAP_MS} ms"}
     backends, slots, rows, savepoint = ("hashmap", "rocksdb", "hashmap"), (2, 3, 1), [], ""
     sessions = []
     for life in range(3):
@@ -208,7 +176,7 @@ def test_windows_go_on_from_savepoints_in_two_three_and_one_slots_and_other_wind
         rows += totals.read(out)
         sessions += totals.read(out.with_name(out.name + "-sessions"))
     check_same(rows, spark_windows(tmp_path / "in", ["n"], "4 seconds", "1 second"), ["n"])
-    assert sorted(map(repr, sessions)) == sorted(map(repr, sessions_of(tmp_path / "in")))
+    assert sorted(map(repr, sessions)) == sorted(map(repr, session_rows.of(tmp_path / "in")))
 
     document["spec"]["params"]["slide"] = "2 seconds"
     document["metadata"]["name"] = "refused"

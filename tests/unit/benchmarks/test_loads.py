@@ -2,77 +2,77 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 from support.examples import example
 
 FOLDER = example.ROOT / "benchmarks"
+SETUPS = """
+import dataclasses, json, run
+made = {
+    f"{load} {name}": [dataclasses.asdict(ours) for ours in (given, run._setup(given, run.LOADS[load]))]
+    for load in run.LOADS
+    for name in run.LOADS[load].contenders
+    if (given := run.CONTENDERS[name].ours)
+}
+print(json.dumps(made))
+"""
+TRACE = """
+import dataclasses, json, pathlib, sys, run
+
+def make(folder, *of_load):
+    global loaded
+    loaded = of_load
+    return folder
+
+def record(setup, folder, slots, scratch):
+    print(json.dumps([loaded, dataclasses.asdict(setup), folder.name, slots]))
+    raise SystemExit  # in the place of a run, which takes minutes
+
+run.RESULTS, run.data.make, run.traced.record = pathlib.Path(sys.argv[1]), make, record
+sys.argv[1:] = "--trace --loads large --only rocksdb-batches --rows 4000 --slots 3".split()
+large = run.LOADS["large"]
+print(json.dumps([large.keys, large.fills]))
+run.main()
+"""
 
 
-@pytest.fixture(scope="module")
-def run() -> Iterator[ModuleType]:
-    """``benchmarks/run.py``, which finds its siblings beside itself, as a script does. Their short names are nobody
-    else's afterwards."""
-    before = set(sys.modules)
-    sys.path.insert(0, str(FOLDER))
-    try:
-        yield example.load(FOLDER / "run.py")
-    finally:
-        sys.path.remove(str(FOLDER))
-        for name in set(sys.modules) - before:
-            if Path(getattr(sys.modules[name], "__file__", None) or "/").parent == FOLDER:
-                del sys.modules[name]
+def printed(code: str, *arguments: str) -> list[Any]:
+    """What a program beside ``benchmarks/run.py`` prints, by lines of JSON."""
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        env={**os.environ, "PYTHONPATH": str(FOLDER)},
+        stdout=subprocess.PIPE,
+        check=True,
+        text=True,
+    )
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 @pytest.mark.parametrize(
-    ("load", "contender", "function", "managed"),
+    ("contender", "function", "managed"),
     [
-        ("large", "rocksdb-batches", "padded-batches", "32Mi"),
-        ("large", "rocksdb", "padded", "32Mi"),
-        ("distinct", "rocksdb-batches", "batches", None),
-        ("windows", "rocksdb-sliding", "sliding", None),
+        ("large rocksdb-batches", "padded-batches", "32Mi"),
+        ("large rocksdb", "padded", "32Mi"),
+        ("distinct rocksdb-batches", "batches", None),
+        ("windows rocksdb-sliding", "sliding", None),
     ],
 )
-def test_a_load_has_its_own_function_and_memory(
-    run: ModuleType, load: str, contender: str, function: str, managed: str | None
-) -> None:
-    given = run.CONTENDERS[contender].ours
-    made = run._setup(given, run.LOADS[load])
-    assert (made.function, made.managed) == (function, managed)
-    assert (made.backend, made.interval) == (given.backend, given.interval)
+def test_a_load_has_its_own_function_and_memory(contender: str, function: str, managed: str | None) -> None:
+    (setups,) = printed(SETUPS)
+    given, made = setups[contender]
+    assert (made["function"], made["managed"]) == (function, managed)
+    assert (made["backend"], made["interval"]) == (given["backend"], given["interval"])
 
 
-class Recorded(Exception):
-    """In the place of a run, which takes minutes."""
-
-
-def test_a_trace_is_of_the_contender_as_the_load_runs_it(
-    run: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found: list[Any] = []
-
-    def record(setup: Any, folder: Path, slots: int, scratch: Path) -> None:
-        found.extend((setup, folder, slots))
-        raise Recorded
-
-    def make(folder: Path, *of_load: int) -> Path:
-        found.append(of_load)
-        return folder
-
-    monkeypatch.setattr(run, "RESULTS", tmp_path)
-    monkeypatch.setattr(run.data, "make", make)
-    monkeypatch.setattr(run.traced, "record", record)
-    arguments = "--trace --loads large --only rocksdb-batches --rows 4000 --slots 3"
-    monkeypatch.setattr(sys, "argv", ["run.py", *arguments.split()])
-    with pytest.raises(Recorded):
-        run.main()
-    of_load, setup, folder, slots = found
-    large = run.LOADS["large"]
-    assert of_load == (1000, 7, large.keys, large.fills)
-    assert (setup.backend, setup.function, setup.managed) == ("rocksdb", "padded-batches", "32Mi")
-    assert (folder.name, slots) == ("in", 3)
+def test_a_trace_is_of_the_contender_as_the_load_runs_it(tmp_path: Path) -> None:
+    (keys, fills), (of_load, setup, folder, slots) = printed(TRACE, str(tmp_path))
+    assert of_load == [1000, 7, keys, fills]
+    assert (setup["backend"], setup["function"], setup["managed"]) == ("rocksdb", "padded-batches", "32Mi")
+    assert (folder, slots) == ("in", 3)
