@@ -75,9 +75,9 @@ def _told(run: Row, *, alone: bool) -> str:
     results: Sequence[Row] = run["results"]
     rounds = max((len(each["rounds"]) for each in results if "rounds" in each), default=0)
     versions = ", ".join(f"{name} {version}" for name, version in run["peers"].items())
-    loads = ", ".join(LOADS[load] for load in dict.fromkeys(each["load"] for each in _ordered(results)))
+    loads = ", ".join(f"`{load}`" for load in dict.fromkeys(each["load"] for each in _ordered(results)))
     return (
-        f"{'One run' if alone else f'Measured together: {loads}. A run'} of `{run['command']}` on {run['date']}, "
+        f"{'One run' if alone else f'{loads}: a run'} of `{run['command']}` on {run['date']}, "
         f"commit {run['commit']}, on {run['machine'].replace('(R)', '')}, with {run['versions']}, {versions}. "
         f"{'Each rate is of one round' if rounds == 1 else f'Rates are medians of {rounds} alternating rounds'}."
         + (f" {run['note']}" if run.get("note") else "")

@@ -212,8 +212,8 @@ def test_one_run_stands_first_with_its_command_and_versions() -> None:
 def test_each_of_several_runs_names_the_loads_that_it_measured() -> None:
     later = {**PEERS_RUN, "commit": "fedcba987", "results": [peer("sparkstate-hashmap", "large", 9, 9.0)]}
     told = peer_tables.figures({"runs": [PEERS_RUN, later]}).split("\n\n")
-    assert told[0].startswith("Measured together: running sum, q5, hot items. A run of")
-    assert told[1].startswith("Measured together: ten times the managed memory. A run of")
+    assert told[0].startswith("`sum`, `q5`: a run of")
+    assert told[1].startswith("`large`: a run of")
     assert "commit fedcba987" in told[1]
     assert told[2].startswith("Where sparkstate loses:")
 
