@@ -142,8 +142,20 @@ ROWS = st.lists(
     ),
     max_size=14,
 )
-EPOCHS = st.lists(st.tuples(ROWS, st.integers(-60, 160), st.sampled_from([None, None, 1, 2, 3])), max_size=8)
+LIVES = st.lists(st.tuples(ROWS, st.integers(-60, 160), st.sampled_from([None, None, 1, 2, 3])), max_size=8)
 """Rows, the watermark after them, and into how many slots the job moves after that, if it is stopped."""
+
+
+def in_step(life: Any) -> Any:
+    """The same with a watermark that goes on in small steps, and rows on both sides of it."""
+    found, front = [], 0
+    for rows, watermark, slots in life:
+        front += watermark % 25
+        found.append(([(key, front + time // 2, *others) for key, time, *others in rows], front, slots))
+    return found
+
+
+EPOCHS = LIVES | LIVES.map(in_step)
 SHAPES = st.tuples(st.integers(1, 30), st.sampled_from([0, 0, 0, 3, 30]))
 
 
