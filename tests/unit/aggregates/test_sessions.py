@@ -142,8 +142,20 @@ ROWS = st.lists(
     ),
     max_size=14,
 )
-EPOCHS = st.lists(st.tuples(ROWS, st.integers(-60, 160), st.sampled_from([None, None, 1, 2, 3])), max_size=8)
+LIVES = st.lists(st.tuples(ROWS, st.integers(-60, 160), st.sampled_from([None, None, 1, 2, 3])), max_size=8)
 """Rows, the watermark after them, and into how many slots the job moves after that, if it is stopped."""
+
+
+def in_step(life: Any) -> Any:
+    """The same with a watermark that goes on in small steps, and rows on both sides of it."""
+    found, front = [], 0
+    for rows, watermark, slots in life:
+        front += watermark % 25
+        found.append(([(key, front + time // 2, *others) for key, time, *others in rows], front, slots))
+    return found
+
+
+EPOCHS = LIVES | LIVES.map(in_step)
 SHAPES = st.tuples(st.integers(1, 30), st.sampled_from([0, 0, 0, 3, 30]))
 
 
@@ -203,6 +215,22 @@ def check(
 
 TAKEN_IN = [([(0, 10, 1, "b"), (0, 105, 2, "b")], 150, 2), ([(0, 60, 3, "b"), (0, -50, 4, "b")], 151, None)]
 """With a gap of 100: the first slice of a session is over, has a row again, and another row touches both."""
+ONE_BY_ONE = [
+    ([(0, 35, 1, "b")], 39, None),
+    (
+        [
+            (0, 26, 2, "b"),
+            (0, 17, 3, "b"),
+            (1, 38, 4, "b"),
+            (1, 29, 5, "b"),
+            (2, 29, 6, "b"),
+            (2, 38, 7, "b"),
+        ],
+        41,
+        2,
+    ),
+]
+"""With a gap of 10: rows whose windows are over touch a session only because of the row before them."""
 AGAIN = [([(0, 0, 1, "b")], 40, None), ([(0, 35, 2, "b")], 40, None), ([(0, 20, 3, "b")], 41, 3)]
 """With a gap and a lateness of 30: sessions that have ended become one that has not."""
 
@@ -212,6 +240,7 @@ AGAIN = [([(0, 0, 1, "b")], 40, None), ([(0, 35, 2, "b")], 40, None), ([(0, 20, 
 @given(epochs=EPOCHS, shape=SHAPES, pieces=st.sampled_from([3, 6, 14]), has_null=st.booleans())
 @example(TAKEN_IN, (100, 0), 1, False)
 @example(AGAIN, (30, 30), 1, True)
+@example(ONE_BY_ONE, (10, 0), 14, False)
 def test_sessions_are_those_of_lists_of_rows(
     kind: str, epochs: Any, shape: tuple[int, int], pieces: int, has_null: bool
 ) -> None:
