@@ -9,9 +9,11 @@ from typing import Any, ClassVar, Final
 import pyarrow as pa
 
 from sparkstate.aggregates import sliced_rows
-from sparkstate.aggregates.accumulators import Output
+from sparkstate.aggregates.accumulators import Entries, Output, StoredAccumulators
+from sparkstate.aggregates.sliced_rows import SlicedRows
 from sparkstate.aggregates.slices import Flags, Slices
 from sparkstate.batches.functions import BatchContext, KeyedBatchFunction
+from sparkstate.batches.keys import BatchKeys
 from sparkstate.functions import OutputTag
 
 FORM: Final = "packed rows"
@@ -75,6 +77,13 @@ class ColumnWindows(KeyedBatchFunction, ABC):
     def stored_outputs(self) -> tuple[Output, ...]:
         """All that the accumulators in state are of."""
         return self._outputs
+
+    @staticmethod
+    def _fold(stored: StoredAccumulators, pairs: BatchKeys, rows: SlicedRows) -> tuple[Entries, Entries]:
+        """Fold rows into the accumulators of their pairs of key and slice: those before, and those now."""
+        if sliced_rows.are_combined(rows.batch):
+            return stored.fold_combined(pairs, rows.pair_slices, rows.batch, rows.pairs)
+        return stored.fold(pairs, rows.pair_slices, rows.batch, rows.pairs, rows.times)
 
     def _late(self, batch: pa.RecordBatch, is_late: Flags, ctx: BatchContext) -> Iterator[Any]:
         """Rows that came too late: counted, and put out where somebody wants them."""

@@ -58,9 +58,7 @@ def _firsts(stored: StoredAccumulators, keys: BatchKeys, near: int, gap: int) ->
     """For each key the first times of these two slices, after all times where there is none."""
     pairs = keys.select(np.repeat(np.arange(len(keys)), 2))
     found, present = stored.read_packed(pairs, np.tile(np.array([near, near + gap], np.int64), len(keys)))
-    firsts = np.full(len(present), span.GREATEST)
-    firsts[present] = span.of_entries(found)[0]
-    return firsts.reshape(-1, 2)
+    return span.of_places(found, present)[0].reshape(-1, 2)
 
 
 def _touched(

@@ -97,10 +97,7 @@ class SessionAggregation(ColumnWindows):
         self, rows: SlicedRows, keys: BatchKeys, service: BatchTimerService
     ) -> Iterator[pa.RecordBatch]:
         pairs = keys.select(rows.pair_keys)
-        if sliced_rows.are_combined(rows.batch):
-            before, after = self._stored.fold_combined(pairs, rows.pair_slices, rows.batch, rows.pairs)
-        else:
-            before, after = self._stored.fold(pairs, rows.pair_slices, rows.batch, rows.pairs, rows.times)
+        before, after = self._fold(self._stored, pairs, rows)
         (_, last_before), (_, last) = span.of_entries(before), span.of_entries(after)
         watermark = sliced_rows.bounded(service.current_watermark())
         self._register(pairs, rows.pair_slices, (last_before, last), service)
@@ -155,8 +152,7 @@ class SessionAggregation(ColumnWindows):
         """Which of the slices with these last times are there, and their accumulators. A timer that came too early,
         because its slice has a later time now, is registered again."""
         found, present = self._stored.read_present(keys, self._slices.of(lasts))
-        own = np.full(len(lasts), span.LEAST)
-        own[present] = span.of_entries(found)[1]
+        own = span.of_places(found, present)[1]
         service.register_event_time_timers(keys, own + delay, own > lasts)
         is_due = own == lasts
         return np.flatnonzero(is_due), accumulators.taken(found, np.flatnonzero(is_due[present]))
@@ -169,11 +165,9 @@ class SessionAggregation(ColumnWindows):
         keys, lasts = keys.select(places), lasts[places]
         slices = self._slices.of(lasts)
         found, present = self._stored.read_packed(keys, slices + self._gap)
-        firsts, next_lasts = span.of_entries(found)
-        following = keys.select(np.flatnonzero(present))
-        service.register_event_time_timers(following, next_lasts + self._to_end)
-        is_last = ~present
-        is_last[present] = firsts > lasts[present] + self._gap
+        firsts, next_lasts = span.of_places(found, present)
+        service.register_event_time_timers(keys, next_lasts + self._to_end, present)
+        is_last = firsts > lasts + self._gap
         if is_last.any():
             ending = keys.select(np.flatnonzero(is_last))
             yield self._frame(ending, self._runs.whole(ending, slices[is_last]))

@@ -54,17 +54,12 @@ class SessionRuns:
 
     def lasts(self, keys: BatchKeys, slices: Times) -> Times:
         """The last time of each slice; before all times where it is not there."""
-        found, present = self._stored.read_packed(keys, slices)
-        lasts = np.full(len(slices), span.LEAST)
-        lasts[present] = span.of_entries(found)[1]
-        return lasts
+        return span.of_places(*self._stored.read_packed(keys, slices))[1]
 
     def step(self, keys: BatchKeys, slices: Times, own: Entries) -> Step:
         """From sessions so far to these next slices."""
         found, present = self._stored.read_present(keys, slices)
-        firsts = np.full(len(slices), span.GREATEST)
-        firsts[present] = span.of_entries(found)[0]
-        goes_on = firsts - self._gap <= span.of_entries(own)[1]
+        goes_on = span.of_places(found, present)[0] - self._gap <= span.of_entries(own)[1]
         places, joined = np.flatnonzero(present), np.flatnonzero(goes_on)
         if len(joined):
             both = accumulators.joined(accumulators.taken(own, joined), found)
@@ -100,8 +95,7 @@ class SessionRuns:
 
     def _in_run(self, found: Entries, present: Flags, step: int) -> Flags:
         """Whether the slices in each line belong to the session of the first one, and all between them do."""
-        firsts, lasts = (np.full(present.shape, each) for each in (span.GREATEST, span.LEAST))
-        firsts[present], lasts[present] = span.of_entries(found)
+        firsts, lasts = span.of_places(found, present)
         before, after = (lasts[:, :-1], firsts[:, 1:]) if step > 0 else (lasts[:, 1:], firsts[:, :-1])
         linked = present.copy()
         linked[:, 1:] &= present[:, :-1] & (after - self._gap <= before)

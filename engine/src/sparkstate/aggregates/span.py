@@ -12,7 +12,7 @@ import pyarrow as pa
 from sparkstate.aggregates import aggregate
 from sparkstate.aggregates.accumulators import Entries, Output
 from sparkstate.aggregates.aggregate import Accumulators, Aggregate, Codes, Part, Rows
-from sparkstate.aggregates.slices import Times
+from sparkstate.aggregates.slices import Flags, Times
 from sparkstate.serde.types import Types
 
 LEAST, GREATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
@@ -53,6 +53,13 @@ def of_entries(entries: Entries) -> tuple[Times, Times]:
     """The first and the last time of each entry, where ``SPAN`` is the first output. Where there is no entry, a time
     after all others and one before all others."""
     return _bounds(entries[1])
+
+
+def of_places(entries: Entries, present: Flags) -> tuple[Times, Times]:
+    """The same for places of which only those with a flag have an entry."""
+    first, last = np.full(present.shape, GREATEST), np.full(present.shape, LEAST)
+    first[present], last[present] = of_entries(entries)
+    return first, last
 
 
 def _bounds(parts: Accumulators) -> tuple[Times, Times]:

@@ -84,11 +84,7 @@ class WindowAggregation(ColumnWindows):
 
     def _take(self, rows: SlicedRows, keys: BatchKeys, ctx: BatchContext) -> Iterator[pa.RecordBatch]:
         pairs = keys.select(rows.pair_keys)
-        stored = self._windows.stored
-        if sliced_rows.are_combined(rows.batch):
-            before, after = stored.fold_combined(pairs, rows.pair_slices, rows.batch, rows.pairs)
-        else:
-            before, after = stored.fold(pairs, rows.pair_slices, rows.batch, rows.pairs, rows.times)
+        before, after = self._fold(self._windows.stored, pairs, rows)
         self._register(pairs, rows.pair_slices, ~accumulators.has_rows(before), ctx)
         following = _following(ctx.timer_service())
         # Also where no window is put out again: what was merged for windows to come has those slices.
