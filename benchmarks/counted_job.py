@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import job as plain
-from keyed_sums import FUNCTIONS
 
 import sparkstate
 from sparkstate_tools.tracing import jvm_calls
@@ -38,9 +37,5 @@ def watch(spark: Any, calls: Path, compilations: Path) -> None:
 def job(spark: Any, params: dict[str, str]) -> None:
     """What the driver calls."""
     watch(spark, Path(params["calls"]), Path(params["compilations"]))
-    rows = spark.readStream.schema("k long, v long").option("maxFilesPerTrigger", 1).parquet(params["input"])
-    processed = sparkstate.keyed(rows, "k").process(
-        FUNCTIONS["sum"](), uid="sum", output_schema="k long, total long"
-    )
     output = params.get("output")
-    processed.sink(sparkstate.FileSink(output) if output else plain.sink(None))
+    plain.summed(spark, params).sink(sparkstate.FileSink(output) if output else plain.sink(None))

@@ -74,13 +74,17 @@ def windows(spark: Any, params: dict[str, str]) -> Any:
     return windowed.agg(F.sum("v").alias("total"), uid="sum")
 
 
+def summed(spark: Any, params: dict[str, str]) -> Any:
+    """The sum of each key, by one of ``FUNCTIONS``."""
+    rows = spark.readStream.schema("k long, v long").option("maxFilesPerTrigger", 1).parquet(params["input"])
+    return sparkstate.keyed(rows, "k").process(
+        FUNCTIONS[params["function"]](), uid="sum", output_schema="k long, total long"
+    )
+
+
 def job(spark: Any, params: dict[str, str]) -> None:
     """What the driver calls."""
     if params["function"] in ("windows", "sliding", "window-records"):
         windows(spark, params).sink(sink(params.get("answered")))
         return
-    rows = spark.readStream.schema("k long, v long").option("maxFilesPerTrigger", 1).parquet(params["input"])
-    processed = sparkstate.keyed(rows, "k").process(
-        FUNCTIONS[params["function"]](), uid="sum", output_schema="k long, total long"
-    )
-    processed.sink(sink(params.get("answered")))
+    summed(spark, params).sink(sink(params.get("answered")))

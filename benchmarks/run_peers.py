@@ -39,7 +39,6 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended
     begun = time.monotonic()
     scratch = Path(tempfile.mkdtemp(prefix="sparkstate-peers-"))
-    RESULTS.mkdir(exist_ok=True)
     target = RESULTS / f"{options.name}.json"
     before = kept.read(target) if options.add else []
     described = machine.description(sys.argv[1:], "bench-peers")

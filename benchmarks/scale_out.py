@@ -27,7 +27,7 @@ import data
 import job
 import machine
 import ours
-from scaling import FLAT
+import scaling
 
 from sparkstate_tools.tracing.report import KINDS
 
@@ -76,18 +76,6 @@ def result(setup: ours.Setup, slots: int, rounds: Sequence[dict[str, float]]) ->
     }
 
 
-def relate(results: list[dict[str, Any]]) -> None:
-    """Add each result's processor time per row as a multiple of the fewest slots' of the same backend and function."""
-    for each in results:
-        same = [other for other in results if _job(other) == _job(each)]
-        base = min(same, key=lambda other: other["slots"])
-        each["of_fewest"] = round(each["sum_us_per_row"] / base["sum_us_per_row"], 3)
-
-
-def _job(result: dict[str, Any]) -> tuple[str, str]:
-    return result["backend"], result["function"]
-
-
 def text(results: Sequence[dict[str, Any]], cores: int) -> str:
     """The table and the verdict."""
     fewest = min(each["slots"] for each in results)
@@ -103,8 +91,10 @@ def text(results: Sequence[dict[str, Any]], cores: int) -> str:
             f"{cpu['workers']:>9.2f}{cpu['slots']:>8.2f}{each['sum_us_per_row']:>7.2f}{each['of_fewest']:>7.2f}"
         )
     worst = max(results, key=lambda each: float(each["of_fewest"]))
-    verdict = "reached" if worst["of_fewest"] <= FLAT else "MISSED"
-    lines.append(f"{verdict}: at most {FLAT} times the CPU per row; the most was {worst['of_fewest']:.2f}")
+    verdict = "reached" if scaling.flat(results) else "MISSED"
+    lines.append(
+        f"{verdict}: at most {scaling.FLAT} times the CPU per row; the most was {worst['of_fewest']:.2f}"
+    )
     return "\n".join(lines)
 
 
@@ -140,8 +130,7 @@ def run(options: argparse.Namespace, scratch: Path) -> list[dict[str, Any]]:
                 done = result(setup, slots, runs[setup, slots][-1:])
                 print(f"{number + 1}/{options.rounds} {json.dumps(done)}", flush=True)
     results = [result(setup, slots, rounds) for (setup, slots), rounds in runs.items()]
-    relate(results)
-    return results
+    return scaling.relate(results, "sum_us_per_row", ("backend", "function"))
 
 
 def main() -> int:
@@ -155,7 +144,7 @@ def main() -> int:
     described = machine.description(sys.argv[1:], "bench-scale")
     machine.write(RESULTS / f"{options.name}.json", results, described)
     print(text(results, os.cpu_count() or 1))
-    return 0 if all(each["of_fewest"] <= FLAT for each in results) else 1
+    return 0 if scaling.flat(results) else 1
 
 
 if __name__ == "__main__":

@@ -121,14 +121,16 @@ def result(backend: str, slots: int, pods: int, rounds: Sequence[Cost]) -> dict[
     }
 
 
-def relate(results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The results, each with the executors' CPU per row as a multiple of that with the fewest slots of its backend."""
+def relate(
+    results: Sequence[dict[str, Any]], cost: str = "executors_us_per_row", alike: Sequence[str] = ("backend",)
+) -> list[dict[str, Any]]:
+    """The results, each with its ``cost`` (CPU per row) as a multiple of that with the fewest slots, among results that
+    agree in the fields ``alike``."""
     related = []
     for each in results:
-        same = (other for other in results if other["backend"] == each["backend"])
+        same = (other for other in results if all(other[name] == each[name] for name in alike))
         base = min(same, key=lambda other: int(other["slots"]))
-        multiple = each["executors_us_per_row"] / base["executors_us_per_row"]
-        related.append({**each, "of_fewest": round(multiple, 3)})
+        related.append({**each, "of_fewest": round(each[cost] / base[cost], 3)})
     return related
 
 
