@@ -67,6 +67,8 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
 
     in_columns = False
     """Whether the function works on columns of keys and values."""
+    indexes_longs = False
+    """Whether keys that are whole numbers are found by an index of arrays, although the function is called per record."""
 
     def __init__(
         self,
@@ -85,7 +87,9 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
         self.stores = stores
         self._budget = budget
         self._clock = clock
-        self._tables = OperatorTables(spec.uid, spec.key_type, stores, key_space, self.in_columns)
+        self._tables = OperatorTables(
+            spec.uid, spec.key_type, stores, key_space, self.in_columns, self.indexes_longs
+        )
         restored = restored or Restored()
         self._operator_states = OperatorStates(spec.uid, restored.states, operator_state_memory)
         given = spec.function.author_object
