@@ -123,7 +123,7 @@ epochs = st.lists(st.tuples(st.lists(rows, max_size=4), st.booleans()), min_size
 
 @pytest.mark.parametrize("limit", [None, 1], ids=["hashmap", "rocksdb, on disk"])
 @pytest.mark.parametrize(("function", "expect"), [(Columns, model), (Records, one_by_one)])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(life=epochs)
 def test_columns_are_a_dict(function, expect, limit, life):
     with tempfile.TemporaryDirectory() as folder:
@@ -205,6 +205,23 @@ def test_an_overlay_that_is_given_up_frees_its_keys_at_once():
         assert keys() is None
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("function", [Columns, Records])
+def test_an_overlay_has_room_for_the_keys_of_the_epoch_before(function, monkeypatch):
+    operator = ops.make_operator(function(), key_type=Types.LONG(), output_schema=OUTPUT)
+    batches = [a_batch([(key, 1) for key in range(start, start + 500)]) for start in range(0, 2000, 500)]
+    sizes, clear = [], LongIndex._clear
+    for epoch in range(2):
+        overlay = operator.begin(epoch, MIN_WATERMARK, 0)
+        with monkeypatch.context() as patched:
+            if epoch:  # the index of the overlay exists
+                patched.setattr(LongIndex, "_clear", lambda *args: sizes.append(args) or clear(*args))
+            for batch in batches:
+                operator.process_batch(overlay, batch)
+        operator.finish(overlay, MIN_WATERMARK)
+        overlay.close()
+    assert sizes == []
 
 
 class Reminders(KeyedBatchFunction):

@@ -68,7 +68,7 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
     in_columns = False
     """Whether the function works on columns of keys and values."""
     indexes_longs = False
-    """Whether keys that are whole numbers are found by an index of arrays, although the function is called per record."""
+    """Whether a function called per record has its whole-number keys found by an index of arrays."""
 
     def __init__(
         self,
@@ -97,6 +97,8 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
         self._calls = self._make_calls(spec, self._tables, self._operator_states)
         self._intake = self._make_intake(spec, self._tables.owned)
         self._lock = threading.RLock()
+        self._expected_keys = 0
+        """As many as the last epoch had at its end."""
         self._context = OperatorRuntimeContext(
             spec.uid,
             spec.key_type,
@@ -167,7 +169,7 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
         if processing_time is None:
             processing_time = self._clock.now_ms()
         tables = self._tables.empty_tables()
-        known, column = self._tables.no_keys(), self.spec.event_time_column
+        known, column = self._tables.no_keys(self._expected_keys), self.spec.event_time_column
         timers = self._tables.empty_timers()
         return Overlay(epoch, watermark, processing_time, tables, known, timers, sort_column=column)
 
@@ -196,6 +198,7 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
             if watermark == MAX_WATERMARK:
                 self._calls.finish(overlay, self._context.handles.values())
             self._operator_states.require_room(overlay.operator_changes, is_end=True)
+            self._expected_keys = len(overlay.known)
             self._make_room(overlay)
             self._context.metrics.refresh_gauges()
             overlay.finished = True

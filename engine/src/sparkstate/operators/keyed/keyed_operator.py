@@ -15,11 +15,11 @@ from typing import Any
 import pyarrow as pa
 
 from sparkstate.functions import RuntimeContext
-from sparkstate.operators.common import garbage
+from sparkstate.operators.common import garbage, numbering
 from sparkstate.operators.common.overlay_operator import OverlayOperator
 from sparkstate.operators.keyed import firing
 from sparkstate.operators.keyed.calls import Calls
-from sparkstate.operators.rows import arrow_rows, numbering
+from sparkstate.operators.rows import arrow_rows
 from sparkstate.operators.spec import OperatorSpec
 from sparkstate.operators.state.operator_states import OperatorStates
 from sparkstate.operators.state.overlay import Overlay
@@ -74,7 +74,7 @@ class KeyedOperator(OverlayOperator[OperatorSpec, Calls]):
     def _stamped_rows(
         self, batch: pa.RecordBatch, read: arrow_rows.ReadColumn, stretch: slice
     ) -> tuple[Iterable[int | None], Iterable[Any]]:
-        """Event times and rows of a stretch of the batch. Key columns may be lists already, others become lists here."""
+        """Event times and rows of a stretch of the batch. Key columns may be lists already, others become some here."""
         keys = () if self._tables.indexes_longs else self.spec.key_columns
         size = stretch.stop - stretch.start
         values = [

@@ -108,9 +108,10 @@ class ObjectKeys:
 class LongKeys:
     """Whole numbers, found by an index of arrays. ``NULL_KEY`` is the null key's number, whether it came or not."""
 
-    def __init__(self) -> None:
-        self._index = LongIndex()
-        self._groups: KeyGroups = np.full(32, -1, np.int32)
+    def __init__(self, expected: int = 0) -> None:
+        """``expected``: about how many keys will come."""
+        self._index = LongIndex(expected)
+        self._groups: KeyGroups = np.full(max(32, expected + 1), -1, np.int32)
 
     # Made anew for each who asks: kept here they would be a cycle, and the arrays would wait for the garbage collector,
     # which counts objects and not their bytes.
@@ -185,8 +186,8 @@ class LongKeys:
 class ListedLongKeys(LongKeys):
     """The same for functions called per record, which ask for single keys: keys and key groups are lists as well."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, expected: int = 0) -> None:
+        super().__init__(expected)
         self._keys: list[Any] = [None]
         self._kgs: list[int] = [-1]
         self._numbers: dict[Any, int] = {}

@@ -106,11 +106,11 @@ class OperatorTables:
             handle for handle in self.handles if isinstance(handle, ValueStateHandle) and not handle.is_spaced
         ]
 
-    def no_keys(self) -> KnownKeys:
-        """For an overlay that begins."""
+    def no_keys(self, expected: int = 0) -> KnownKeys:
+        """For an overlay that begins, or begins anew; about so many keys will come."""
         if self.in_columns:
-            return LongKeys()
-        return ListedLongKeys() if self.indexes_longs else ObjectKeys()
+            return LongKeys(expected)
+        return ListedLongKeys(expected) if self.indexes_longs else ObjectKeys()
 
     def empty_timers(self) -> dict[TimeDomain, TimerOverlay]:
         """For an overlay that begins."""

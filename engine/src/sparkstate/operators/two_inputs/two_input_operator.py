@@ -12,10 +12,10 @@ import pyarrow as pa
 
 from sparkstate import columns
 from sparkstate.functions import MIN_WATERMARK, RuntimeContext
-from sparkstate.operators.common import garbage
+from sparkstate.operators.common import garbage, numbering
 from sparkstate.operators.common.overlay_operator import OverlayOperator
 from sparkstate.operators.keyed import firing
-from sparkstate.operators.rows import arrow_rows, numbering
+from sparkstate.operators.rows import arrow_rows
 from sparkstate.operators.spec import PairedSpec, TwoInputSpec
 from sparkstate.operators.state.operator_states import OperatorStates
 from sparkstate.operators.state.overlay import Overlay
