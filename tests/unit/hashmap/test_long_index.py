@@ -15,9 +15,9 @@ LONGS = st.integers(-(2**63), 2**63 - 1) | st.integers(-20, 20)
 BATCHES = st.lists(st.lists(LONGS, max_size=60), max_size=8)
 
 
-@given(BATCHES, st.lists(LONGS, max_size=30))
-def test_places_are_given_in_the_order_in_which_keys_appear(batches, others):
-    index, places = LongIndex(), {}
+@given(BATCHES, st.lists(LONGS, max_size=30), st.integers(0, 300))
+def test_places_are_given_in_the_order_in_which_keys_appear(batches, others, expected):
+    index, places = LongIndex(expected), {}
     for batch in batches:
         for key in batch:
             places.setdefault(key, len(places))
@@ -55,8 +55,19 @@ def test_keys_at_even_distances_do_not_crowd(keys):
     assert index.nbytes < 40 * len(keys)
 
 
-def test_an_empty_index_finds_nothing():
-    index = LongIndex()
+def test_an_index_that_expects_its_keys_does_not_grow(monkeypatch):
+    index = LongIndex(10_000)
+    monkeypatch.delattr(LongIndex, "_clear")
+    before = index.nbytes
+    index.add(np.arange(10_000))
+    assert index.nbytes == before
+    with pytest.raises(AttributeError):
+        index.add(np.arange(10_000, 30_000))
+
+
+@pytest.mark.parametrize("expected", [0, 1, 5000])
+def test_an_empty_index_finds_nothing(expected):
+    index = LongIndex(expected)
     assert index.find(np.array([0, 1], np.int64)).tolist() == [-1, -1]
     assert index.places(np.empty(0, np.int64)).tolist() == []
 

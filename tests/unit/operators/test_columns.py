@@ -1,5 +1,5 @@
-"""Value states in columns: a function on batches with whole-number keys is a dict per state, on both backends, also
-when its overlays go to disk at every occasion."""
+"""Whole-number keys: a function on batches, which has its value states in columns, and one called per record are a
+dict per state, on both backends, even when overlays go to disk at every occasion."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from support.operators.spilling import Side
 from sparkstate import columns
 from sparkstate.backends.long_index import LongIndex
 from sparkstate.batches.functions import KeyedBatchFunction
-from sparkstate.functions import MIN_WATERMARK
+from sparkstate.functions import MIN_WATERMARK, KeyedProcessFunction
 from sparkstate.operators.epoch import commit_overlays
-from sparkstate.operators.state.known_keys import LongKeys, ObjectKeys
+from sparkstate.operators.state.known_keys import ListedLongKeys, LongKeys, ObjectKeys
 from sparkstate.serde.types import Types
 from sparkstate.state.descriptors import ReducingStateDescriptor, ValueStateDescriptor
 
@@ -56,6 +56,38 @@ class Columns(KeyedBatchFunction):
         self.total.clear(keys, mask=gone)
         self.even.update(keys, pa.nulls(keys.count, pa.bool_()), mask=gone)
         yield pa.record_batch({"user": keys.values, "amount": total})
+
+
+class Records(KeyedProcessFunction):
+    """The same for each record."""
+
+    def open(self, ctx):
+        self.total = ctx.get_state(ValueStateDescriptor("total", Types.LONG()))
+        self.half = ctx.get_state(ValueStateDescriptor("half", Types.DOUBLE()))
+        self.even = ctx.get_state(ValueStateDescriptor("even", Types.BOOLEAN()))
+        self.least = ctx.get_reducing_state(ReducingStateDescriptor("least", min, Types.LONG()))
+
+    def process_element(self, value, ctx):
+        assert ctx.get_current_key() == value.user
+        total = (self.total.value() or 0) + value.amount
+        self.total.update(total)
+        if value.amount > 0:
+            self.half.update(value.amount / 2)
+        self.even.update(value.amount % 2 == 0)
+        self.least.add(value.amount)
+        self.total.set_current_namespace("n")
+        self.total.update(value.amount)
+        self.total.set_current_namespace(None)
+        if value.amount == 0:
+            self.total.clear()
+            self.even.clear()
+        yield value.user, total
+
+
+def one_by_one(state: dict[Any, Any], rows: list[tuple[Any, int]]) -> None:
+    """The model for a function that is called for each row."""
+    for row in rows:
+        model(state, [row])
 
 
 def model(state: dict[Any, Any], rows: list[tuple[Any, int]]) -> None:
@@ -90,17 +122,18 @@ epochs = st.lists(st.tuples(st.lists(rows, max_size=4), st.booleans()), min_size
 
 
 @pytest.mark.parametrize("limit", [None, 1], ids=["hashmap", "rocksdb, on disk"])
-@settings(max_examples=40, deadline=None)
+@pytest.mark.parametrize(("function", "expect"), [(Columns, model), (Records, one_by_one)])
+@settings(max_examples=25, deadline=None)
 @given(life=epochs)
-def test_columns_are_a_dict(limit, life):
+def test_columns_are_a_dict(function, expect, limit, life):
     with tempfile.TemporaryDirectory() as folder:
-        side = Side(Path(folder), limit, Columns(), key_type=Types.LONG(), output_schema=OUTPUT)
+        side = Side(Path(folder), limit, function(), key_type=Types.LONG(), output_schema=OUTPUT)
         state: dict[Any, Any] = {}
         for number, (batches, committed) in enumerate(life):
             overlay, after = side.operator.begin(number, MIN_WATERMARK, 0), dict(state)
             for batch in batches:
                 side.operator.process_batch(overlay, a_batch(batch))
-                model(after, batch)
+                expect(after, batch)
             side.operator.finish(overlay, MIN_WATERMARK)
             if committed:
                 commit_overlays([(side.operator, overlay)])
@@ -140,9 +173,10 @@ def test_a_store_that_does_not_take_columns_is_given_single_values():
     assert {place: operator.read_value(*place) for place in state} == state
 
 
-@given(st.lists(st.lists(st.sampled_from(KEYS), max_size=8), max_size=6))
-def test_keys_in_an_array_are_known_as_objects_are(batches):
-    objects, longs = ObjectKeys(), LongKeys()
+@pytest.mark.parametrize("kind", [LongKeys, ListedLongKeys])
+@given(batches=st.lists(st.lists(st.sampled_from(KEYS), max_size=8), max_size=6))
+def test_keys_in_an_array_are_known_as_objects_are(kind, batches):
+    objects, longs = ObjectKeys(), kind()
     for keys in batches:
         groups = list(map(ops.key_group, keys))
         one, other = objects.add(keys, groups), longs.add(keys, groups)
@@ -173,6 +207,23 @@ def test_an_overlay_that_is_given_up_frees_its_keys_at_once():
         gc.enable()
 
 
+@pytest.mark.parametrize("function", [Columns, Records])
+def test_an_overlay_has_room_for_the_keys_of_the_epoch_before(function, monkeypatch):
+    operator = ops.make_operator(function(), key_type=Types.LONG(), output_schema=OUTPUT)
+    batches = [a_batch([(key, 1) for key in range(start, start + 500)]) for start in range(0, 2000, 500)]
+    sizes, clear = [], LongIndex._clear
+    for epoch in range(2):
+        overlay = operator.begin(epoch, MIN_WATERMARK, 0)
+        with monkeypatch.context() as patched:
+            if epoch:  # the index of the overlay exists
+                patched.setattr(LongIndex, "_clear", lambda *args: sizes.append(args) or clear(*args))
+            for batch in batches:
+                operator.process_batch(overlay, batch)
+        operator.finish(overlay, MIN_WATERMARK)
+        overlay.close()
+    assert sizes == []
+
+
 class Reminders(KeyedBatchFunction):
     """A timer for each key, which fires in the same epoch."""
 
@@ -184,15 +235,28 @@ class Reminders(KeyedBatchFunction):
         return ()
 
 
-def test_keys_of_timers_are_searched_for_together(monkeypatch):
+class Reminder(KeyedProcessFunction):
+    """The same for each record."""
+
+    def process_element(self, value, ctx):
+        ctx.timer_service().register_event_time_timer(5)
+
+    def on_timer(self, timestamp, ctx):
+        yield ctx.get_current_key(), timestamp
+
+
+@pytest.mark.parametrize("function", [Reminders, Reminder])
+def test_keys_of_timers_are_searched_for_together(function, monkeypatch):
     searches, find = [], LongIndex.find
     monkeypatch.setattr(LongIndex, "find", lambda *args: searches.append(args) or find(*args))
-    operator = ops.make_operator(Reminders(), key_type=Types.LONG(), output_schema=OUTPUT)
+    operator = ops.make_operator(function(), key_type=Types.LONG(), output_schema=OUTPUT)
     overlay = operator.begin(1, MIN_WATERMARK, 0)
     operator.process_batch(overlay, a_batch([(key, 4) for key in range(1000)]))
     operator.finish(overlay, 10)
     commit_overlays([(operator, overlay)])
     assert overlay.timers_fired == 1000
+    fired = [key for batch in overlay.output() for key in batch.column("user").to_pylist()]
+    assert fired == ([] if function is Reminders else list(range(1000)))
     assert len(searches) < 10
 
 

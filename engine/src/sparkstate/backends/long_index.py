@@ -39,14 +39,15 @@ class LongIndex:
     dtype: Any = np.int64
     """NumPy's type of the keys."""
 
-    def __init__(self) -> None:
+    def __init__(self, expected: int = 0) -> None:
+        """``expected``: about how many keys will come; it spares finding new cells for them as the index grows."""
         self.count = 0
         """How many keys there are."""
-        self._keys: Any = np.empty(_LEAST // 2, self.dtype)
+        self._keys: Any = np.empty(max(_LEAST // 2, expected), self.dtype)
         self._cells: Places
         """The place of the key that lies in each cell; -1: none does. A power of two of them, at most half in use."""
         self._shift: np.uint64
-        self._clear(_LEAST)
+        self._clear(max(_LEAST, _cells_for(expected)))
 
     @property
     def keys(self) -> Any:
@@ -98,7 +99,7 @@ class LongIndex:
             self._keys = grown
         self._keys[before : self.count] = keys
         if 2 * self.count > len(self._cells):
-            self._clear(1 << (2 * self.count - 1).bit_length())
+            self._clear(_cells_for(self.count))
             before = 0
         self._place(before)
 
@@ -152,6 +153,10 @@ class LongIndex:
                 self._cells[at[is_free]] = places[is_free]
                 has_lost = self._cells[at] != places
                 at, places = self._next(at[has_lost]), places[has_lost]
+
+
+def _cells_for(count: int) -> int:
+    return 1 << max(0, 2 * count - 1).bit_length()
 
 
 class PairIndex(LongIndex):

@@ -67,6 +67,8 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
 
     in_columns = False
     """Whether the function works on columns of keys and values."""
+    indexes_longs = False
+    """Whether a function called per record has its whole-number keys found by an index of arrays."""
 
     def __init__(
         self,
@@ -85,7 +87,9 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
         self.stores = stores
         self._budget = budget
         self._clock = clock
-        self._tables = OperatorTables(spec.uid, spec.key_type, stores, key_space, self.in_columns)
+        self._tables = OperatorTables(
+            spec.uid, spec.key_type, stores, key_space, self.in_columns, self.indexes_longs
+        )
         restored = restored or Restored()
         self._operator_states = OperatorStates(spec.uid, restored.states, operator_state_memory)
         given = spec.function.author_object
@@ -93,6 +97,8 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
         self._calls = self._make_calls(spec, self._tables, self._operator_states)
         self._intake = self._make_intake(spec, self._tables.owned)
         self._lock = threading.RLock()
+        self._expected_keys = 0
+        """As many as the last epoch had at its end."""
         self._context = OperatorRuntimeContext(
             spec.uid,
             spec.key_type,
@@ -163,7 +169,7 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
         if processing_time is None:
             processing_time = self._clock.now_ms()
         tables = self._tables.empty_tables()
-        known, column = self._tables.no_keys(), self.spec.event_time_column
+        known, column = self._tables.no_keys(self._expected_keys), self.spec.event_time_column
         timers = self._tables.empty_timers()
         return Overlay(epoch, watermark, processing_time, tables, known, timers, sort_column=column)
 
@@ -192,6 +198,7 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
             if watermark == MAX_WATERMARK:
                 self._calls.finish(overlay, self._context.handles.values())
             self._operator_states.require_room(overlay.operator_changes, is_end=True)
+            self._expected_keys = len(overlay.known)
             self._make_room(overlay)
             self._context.metrics.refresh_gauges()
             overlay.finished = True

@@ -14,9 +14,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from sparkstate import columns
 from sparkstate.functions import RuntimeContext
-from sparkstate.operators.common import garbage
+from sparkstate.operators.common import garbage, numbering
 from sparkstate.operators.common.overlay_operator import OverlayOperator
 from sparkstate.operators.keyed import firing
 from sparkstate.operators.keyed.calls import Calls
@@ -35,6 +34,8 @@ _STRETCH_ROWS = 2048
 class KeyedOperator(OverlayOperator[OperatorSpec, Calls]):
     """One operator of one slot (``operators.base.Operator``). Calls may come from several threads;
     they run one after another."""
+
+    indexes_longs = True
 
     def _make_calls(
         self, spec: OperatorSpec, tables: OperatorTables, operator_states: OperatorStates
@@ -55,26 +56,26 @@ class KeyedOperator(OverlayOperator[OperatorSpec, Calls]):
     def _process(self, overlay: Overlay, batch: pa.RecordBatch) -> None:
         # Each column once: where the key is one of the row's columns, key and field are the same objects.
         read = functools.cache(lambda name: arrow_rows.column_values(batch.column(name)))
-        kgs = batch.column(columns.KEY_GROUP).to_numpy(zero_copy_only=False)
         calls = self._calls
         with self._lock, garbage.collection_paused():
             calls.bind(overlay, overlay.watermark)
-            numbers = self._tables.prefetch(overlay, self._read_keys(read), kgs)
+            numbers = numbering.number_rows(
+                self._tables, overlay, batch, self.spec.key_columns, lambda: self._read_keys(read)
+            )
             calls.outputs.start_piece(overlay)
             for start in range(0, batch.num_rows, _STRETCH_ROWS):
                 if overlay.dropped:  # by another thread: whatever comes of it goes nowhere
                     return
                 stretch = slice(start, start + _STRETCH_ROWS)
-                calls.run(
-                    overlay, zip(numbers[stretch], *self._stamped_rows(batch, read, stretch), strict=True)
-                )
+                stamps, rows = self._stamped_rows(batch, read, stretch)
+                calls.run(overlay, zip(numbers.of(stretch), stamps, rows, strict=True))
             calls.outputs.end_piece(overlay)
 
     def _stamped_rows(
         self, batch: pa.RecordBatch, read: arrow_rows.ReadColumn, stretch: slice
     ) -> tuple[Iterable[int | None], Iterable[Any]]:
-        """Event times and rows of a stretch of the batch. Key columns are lists already, others become lists here."""
-        keys = self.spec.key_columns
+        """Event times and rows of a stretch of the batch. Key columns may be lists already, others become some here."""
+        keys = () if self._tables.indexes_longs else self.spec.key_columns
         size = stretch.stop - stretch.start
         values = [
             read(name)[stretch]

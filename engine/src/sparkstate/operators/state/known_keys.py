@@ -108,9 +108,10 @@ class ObjectKeys:
 class LongKeys:
     """Whole numbers, found by an index of arrays. ``NULL_KEY`` is the null key's number, whether it came or not."""
 
-    def __init__(self) -> None:
-        self._index = LongIndex()
-        self._groups: KeyGroups = np.full(32, -1, np.int32)
+    def __init__(self, expected: int = 0) -> None:
+        """``expected``: about how many keys will come."""
+        self._index = LongIndex(expected)
+        self._groups: KeyGroups = np.full(max(32, expected + 1), -1, np.int32)
 
     # Made anew for each who asks: kept here they would be a cycle, and the arrays would wait for the garbage collector,
     # which counts objects and not their bytes.
@@ -180,6 +181,48 @@ class LongKeys:
 
     def long_array(self, numbers: Numbers) -> Longs | None:
         return None if (numbers == NULL_KEY).any() else self._index.keys[numbers - 1]
+
+
+class ListedLongKeys(LongKeys):
+    """The same for functions called per record, which ask for single keys: keys and key groups are lists as well."""
+
+    def __init__(self, expected: int = 0) -> None:
+        super().__init__(expected)
+        self._keys: list[Any] = [None]
+        self._kgs: list[int] = [-1]
+        self._numbers: dict[Any, int] = {}
+        """Of the keys up to the one that was asked for last: most overlays are never asked."""
+
+    @property
+    def keys(self) -> Sequence[Any]:
+        return self._keys
+
+    @property
+    def kgs(self) -> Sequence[int]:
+        return self._kgs
+
+    @property
+    def objects(self) -> Sequence[Any]:
+        return self._keys
+
+    @property
+    def nbytes(self) -> int:
+        return super().nbytes + sum(map(sys.getsizeof, (self._keys, self._kgs, self._numbers)))
+
+    def number_of(self, key: Any) -> int:
+        known, keys = self._numbers, self._keys
+        if len(known) < len(keys):
+            known.update(zip(keys[len(known) :], range(len(known), len(keys)), strict=True))
+        return known[key]
+
+    def add_longs(self, keys: Longs, valid: value_columns.Flags, kgs: KeyGroups) -> Numbers:
+        before = len(self)
+        numbers = super().add_longs(keys, valid, kgs)
+        if len(self) > len(self._keys):
+            self._keys += self._index.keys[before - 1 :].tolist()
+            self._kgs += self.group_array(before).tolist()
+        self._kgs[NULL_KEY] = self._group(NULL_KEY)
+        return numbers
 
 
 class _ObjectColumn(Sequence[Any]):

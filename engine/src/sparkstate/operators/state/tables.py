@@ -30,6 +30,7 @@ from sparkstate.operators.state.handles import StateHandle, TableOf, ValueStateH
 from sparkstate.operators.state.known_keys import (
     NULL_KEY,
     KnownKeys,
+    ListedLongKeys,
     LongKeys,
     Numbers,
     ObjectKeys,
@@ -54,8 +55,10 @@ class OperatorTables:
         stores: Mapping[int, ShardStore],
         key_space: KeySpace,
         in_columns: bool = False,
+        indexes_longs: bool = False,
     ) -> None:
-        """``in_columns``: keys and value states are in columns wherever their types allow it."""
+        """``in_columns``: keys and value states are in columns wherever their types allow it. ``indexes_longs``: for
+        functions called per record, keys that are whole numbers are found by an index of arrays."""
         self.uid = uid
         self.stores = stores
         self.shard_of = [key_space.shard_of_key_group(kg) for kg in range(key_space.max_parallelism)]
@@ -73,6 +76,8 @@ class OperatorTables:
         self._has_column_timers = self.in_columns and all(
             isinstance(store, TimerColumnsStore) and store.takes_timer_columns for store in stores.values()
         )
+        self.indexes_longs = indexes_longs and value_columns.has_long_keys(key_type)
+        """Whether overlays have their keys as ``ListedLongKeys``."""
         self._key_type = key_type
         self._prefetched: list[ValueStateHandle] = []
 
@@ -101,9 +106,11 @@ class OperatorTables:
             handle for handle in self.handles if isinstance(handle, ValueStateHandle) and not handle.is_spaced
         ]
 
-    def no_keys(self) -> KnownKeys:
-        """For an overlay that begins."""
-        return LongKeys() if self.in_columns else ObjectKeys()
+    def no_keys(self, expected: int = 0) -> KnownKeys:
+        """For an overlay that begins, or begins anew; about so many keys will come."""
+        if self.in_columns:
+            return LongKeys(expected)
+        return ListedLongKeys(expected) if self.indexes_longs else ObjectKeys()
 
     def empty_timers(self) -> dict[TimeDomain, TimerOverlay]:
         """For an overlay that begins."""
@@ -131,7 +138,7 @@ class OperatorTables:
         return numbers
 
     def prefetch_longs(self, overlay: Overlay, keys: pa.Array, kgs: KeyGroups) -> Numbers:
-        """The same for an array of whole numbers, where the overlay has its keys ``in_columns``."""
+        """The same for an array of whole numbers, where the overlay has its keys as ``LongKeys``."""
         known = overlay.known
         assert isinstance(known, LongKeys)
         had_null, before = known.has_null, len(known)
@@ -158,10 +165,35 @@ class OperatorTables:
             table.grow(count)
             # A spill is one for all shards.
             parts = by_shard if table.spilled is None else {0: np.arange(before, count)}
-            for shard, numbers in parts.items():
-                if len(numbers):
-                    self._read(overlay, handle, shard, numbers)
+            if table.columns is None and self._has_number_values(overlay, handle):
+                self._read_numbers(overlay, handle, parts, before)
+            else:
+                for shard, numbers in parts.items():
+                    if len(numbers):
+                        self._read(overlay, handle, shard, numbers)
             table.read += table.entries[len(table.read) :]
+
+    def _has_number_values(self, overlay: Overlay, handle: ValueStateHandle) -> bool:
+        """Whether keys and values of a state can be read as arrays."""
+        return self.takes_columns and isinstance(overlay.known, LongKeys) and handle.spec.is_columnar
+
+    def _read_numbers(
+        self, overlay: Overlay, handle: ValueStateHandle, parts: Mapping[int, Numbers], before: int
+    ) -> None:
+        """Read the values of the keys from number ``before`` on as arrays, and make all of them objects together: a
+        third of the time that keys and values take as lists."""
+        known, into = overlay.known, overlay.tables[handle.number]
+        values = np.zeros(len(known) - before, value_columns.dtype_of(handle.spec.value_type))
+        present = np.zeros(len(values), np.bool_)
+        for shard, numbers in parts.items():
+            if not len(numbers):
+                continue
+            longs = known.long_array(numbers)
+            assert longs is not None  # the null key's number is before all others
+            table: Any = self.stores[shard].table(handle.spec) if into.spilled is None else into.spilled
+            at = numbers - before
+            values[at], present[at] = table.get_columns(known.group_array()[numbers], longs)
+        into.entries[before:] = value_columns.to_objects(values, present)
 
     def _read(self, overlay: Overlay, handle: ValueStateHandle, shard: int, numbers: Numbers) -> None:
         known, into = overlay.known, overlay.tables[handle.number]

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from sparkstate import columns
 from sparkstate.functions import MIN_WATERMARK, RuntimeContext
-from sparkstate.operators.common import garbage
+from sparkstate.operators.common import garbage, numbering
 from sparkstate.operators.common.overlay_operator import OverlayOperator
 from sparkstate.operators.keyed import firing
 from sparkstate.operators.rows import arrow_rows
@@ -71,18 +71,19 @@ class PairedOperator(OverlayOperator[S, C]):
 
     def _process(self, overlay: Overlay, batch: pa.RecordBatch) -> None:
         read = functools.cache(lambda name: arrow_rows.column_values(batch.column(name)))
-        kgs = batch.column(columns.KEY_GROUP).to_numpy(zero_copy_only=False)
         calls = self._calls
         with self._lock, garbage.collection_paused():
             calls.bind(overlay, overlay.watermark)
-            numbers = self._tables.prefetch(overlay, self._read_keys(read), kgs)
+            numbers = numbering.number_rows(
+                self._tables, overlay, batch, self.spec.key_columns, lambda: self._read_keys(read)
+            )
             calls.outputs.start_piece(overlay)
             for start in range(0, batch.num_rows, _STRETCH_ROWS):
                 if overlay.dropped:  # by another thread: whatever comes of it goes nowhere
                     return
                 piece = batch.slice(start, _STRETCH_ROWS)
-                stretch = numbers[start : start + _STRETCH_ROWS]
-                calls.run(overlay, zip(stretch, self._stamps(piece), *calls.of_batch(piece), strict=True))
+                found = numbers.of(slice(start, start + _STRETCH_ROWS))
+                calls.run(overlay, zip(found, self._stamps(piece), *calls.of_batch(piece), strict=True))
             calls.outputs.end_piece(overlay)
 
     def _stamps(self, piece: pa.RecordBatch) -> Iterable[int | None]:
@@ -109,6 +110,8 @@ class PairedOperator(OverlayOperator[S, C]):
 
 class TwoInputOperator(PairedOperator[TwoInputSpec, TwoInputCalls]):
     """One operator of one slot (``operators.base.Operator``)."""
+
+    indexes_longs = True
 
     def _make_calls(
         self, spec: TwoInputSpec, tables: OperatorTables, operator_states: OperatorStates
