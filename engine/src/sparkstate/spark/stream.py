@@ -7,9 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, overload
 
 from sparkstate import durations, errors
-from sparkstate.aggregates.session_aggregation import SessionAggregation
-from sparkstate.aggregates.slices import Slices
-from sparkstate.aggregates.window_aggregation import WindowAggregation
+from sparkstate.aggregates import declared_windows
 from sparkstate.functions import KeyedFunction, OutputTag
 from sparkstate.sinks.file_sink import FileSink
 from sparkstate.spark import checks, combining, environment, graph, plans, window_aggregates, windowed
@@ -295,7 +293,7 @@ class KeyedStream(KeyedMethods["ProcessedStream"]):
     ) -> ProcessedStream:
         """``window(…).agg(…)``."""
         checks.check_uid(uid, "agg")
-        slices = Slices(*operation.fixed_lengths(f"agg(…) of {uid!r}"))
+        make, slices = declared_windows.function_over(operation, f"agg(…) of {uid!r}")
         frame = self._graph.sources_of(self._source)[0][1].frame
         if self._upstream is not None:
             frame = frame.sparkSession.createDataFrame([], self._columns())
@@ -303,7 +301,6 @@ class KeyedStream(KeyedMethods["ProcessedStream"]):
         names = tuple(self._columns().names)
         inputs = {output.column for output in found.outputs} | {*self._keys}
         shipped = names if operation.late_tag else tuple(name for name in names if name in inputs)
-        make = SessionAggregation if operation.are_sessions else WindowAggregation
         function = make(slices, self._keys, found.outputs, operation.late_tag, names)
         self._graph.add(
             graph.Operator(

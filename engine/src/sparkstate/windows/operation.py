@@ -160,34 +160,35 @@ class WindowOperation:
             raise _refused("apply", "a WindowFunction", window_function)
         return self._listing(window_function, element_type, "apply")
 
-    @property
-    def are_sessions(self) -> bool:
-        """Whether these are sessions by event time, with one gap for all rows."""
-        return type(self.assigner) is EventTimeSessionWindows and isinstance(self.assigner.gap, int)
-
-    def fixed_lengths(self, where: str) -> tuple[int, int, int, int]:
-        """Size, slide, offset and lateness in ms, of windows whose rows may be added up without being kept; the gap of
-        sessions is both size and slide. Raises ``SpecInvalid``, beginning with ``where``, for other windows."""
+    def session_gap(self, where: str) -> int | None:
+        """The gap in ms, of sessions by event time with one gap for all rows; None: these are other windows. Raises
+        ``SpecInvalid``, beginning with ``where``, for a trigger or an evictor, with which rows have to be kept."""
         assigner = self.assigner
-        if not self.are_sessions and type(assigner) not in (
-            TumblingEventTimeWindows,
-            SlidingEventTimeWindows,
-        ):
+        if type(assigner) is not EventTimeSessionWindows or not isinstance(assigner.gap, int):
+            return None
+        self._refuse_choices(where)
+        return assigner.gap
+
+    def fixed_lengths(self, where: str) -> tuple[int, int, int]:
+        """Size, slide and offset in ms, of tumbling or sliding windows by event time. Raises ``SpecInvalid``, beginning
+        with ``where``, for other windows, and for a trigger or an evictor, with which rows have to be kept."""
+        assigner = self.assigner
+        if type(assigner) not in (TumblingEventTimeWindows, SlidingEventTimeWindows):
             raise errors.SpecInvalid(
                 f"{where}: the windows are {assigner!r}; it needs TumblingEventTimeWindows, SlidingEventTimeWindows or "
                 "EventTimeSessionWindows.with_gap(…): use aggregate(…) for others"
             )
+        assert isinstance(assigner, FixedWindows)
+        self._refuse_choices(where)
+        return assigner.size, assigner.slide, assigner.offset
+
+    def _refuse_choices(self, where: str) -> None:
         for chosen, what in ((self.chosen_trigger, "trigger"), (self.chosen_evictor, "evictor")):
             if chosen is not None:
                 raise errors.SpecInvalid(
                     f"{where}: {what}({chosen!r}) is not possible with it, because the rows of a window are not "
                     "kept one by one; leave it out, or use aggregate(…)"
                 )
-        if isinstance(assigner, FixedWindows):
-            return assigner.size, assigner.slide, assigner.offset, self.lateness_ms
-        assert isinstance(assigner, EventTimeSessionWindows)
-        assert isinstance(assigner.gap, int)
-        return assigner.gap, assigner.gap, 0, self.lateness_ms
 
     # --- putting it together
 
