@@ -332,7 +332,7 @@ REFUSED: dict[str, tuple[Callable[[TypedStream], Any], str]] = {
     ),
     "late": (
         lambda s: s.interval_join(s).between(0, 1).side_output_left_late_data("late"),
-        r"side_output_left_late_data\('late'\): pass an OutputTag",
+        r"side_output_left_late_data\(…\) is 'late'; pass an OutputTag",
     ),
     "pairs": (
         lambda s: s.interval_join(s).between(0, 1).process(Shown), "is not a ProcessJoinFunction object; create",

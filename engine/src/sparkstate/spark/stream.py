@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, overload
 
 from sparkstate import durations, errors
 from sparkstate.aggregates import declared_windows
-from sparkstate.functions import KeyedFunction, OutputTag
+from sparkstate.functions import KeyedFunction, OutputTag, require_tag
 from sparkstate.sinks.file_sink import FileSink
 from sparkstate.spark import checks, combining, environment, graph, plans, window_aggregates, windowed
 from sparkstate.spark.connected import (
@@ -332,7 +332,7 @@ class ProcessedStream:
 
     def side_output(self, tag: OutputTag) -> ProcessedStream:
         """The rows that the operator yielded with this tag, or the late or failed rows if the tag is theirs."""
-        checks.check_tag(tag, "side_output")
+        require_tag(tag, "side_output(…)")
         operator = self._graph.operators[self._uid]
         built_in = {built_in_tag.tag_id for _, built_in_tag in operator.built_in_tags}
         if tag.schema is None and tag.tag_id not in built_in:

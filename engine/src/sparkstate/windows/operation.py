@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from sparkstate import durations, errors
-from sparkstate.functions import OutputTag
+from sparkstate.functions import OutputTag, require_tag
 from sparkstate.serde.typeinfo import TypeInformation
 from sparkstate.state.folding import AggregateFunction, ReduceFunction
 from sparkstate.windows import contents
@@ -85,10 +85,9 @@ class WindowOperation:
 
     def side_output_late_data(self, tag: OutputTag) -> Self:
         """Rows whose windows have all ended go to this side output. Without it they are counted and dropped."""
-        if not isinstance(tag, OutputTag):
-            raise errors.SpecInvalid(f"side_output_late_data({tag!r}): pass an OutputTag('…')")
+        late_tag = require_tag(tag, "side_output_late_data(…)")
         self._need_event_time("side_output_late_data(…)")
-        return replace(self, late_tag=tag)
+        return replace(self, late_tag=late_tag)
 
     # --- what the windows do
 
