@@ -17,6 +17,7 @@ from scaling import Cost, Reading, difference, newest_epoch, told
 from sparkstate_tools import images
 from sparkstate_tools.kubernetes import pod_usage
 from sparkstate_tools.kubernetes.nodes import NodeCluster
+from sparkstate_tools.operating.cluster_jobs import STUCK, Bucket
 
 NAME = "scale"
 HERE = Path(__file__).parent
@@ -25,7 +26,6 @@ ROLES = "sparkstate.io/role in (driver, executor)"
 METRICS_PORT = 9090
 START_S, RUN_S, END_S = 300.0, 900.0, 240.0
 """No start, no run and no end of a job may take longer: then its number of slots counts as not measured."""
-ENDS = frozenset({"Failed", "RestoreBlocked"})
 ASK_S = 2.0
 _LOOK_S = 0.05
 T = TypeVar("T")
@@ -33,15 +33,6 @@ T = TypeVar("T")
 
 class NotMeasured(RuntimeError):
     """The node did not hold the job, or the job failed; the message says what stood in the way."""
-
-
-@dataclass(frozen=True)
-class Bucket:
-    """A bucket as pods reach it."""
-
-    endpoint: str
-    name: str
-    credentials: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -201,7 +192,7 @@ def end(there: NodeCluster, namespace: str) -> None:
 
 def lost_by(status: Mapping[str, Any]) -> str:
     """Why no figures of the first attempt will come; empty while they may."""
-    if status.get("phase") in ENDS:
+    if status.get("phase") in STUCK:
         return f"it is {status['phase']}"
     attempt = status.get("attempt", 1)
     return f"its first driver is gone, and attempt {attempt} runs" if attempt > 1 else ""

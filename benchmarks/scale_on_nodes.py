@@ -19,7 +19,6 @@ import argparse
 import contextlib
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,14 +28,14 @@ import keyed_sums
 import machine
 import node_job
 import scaling
-from node_job import Bucket, Load, NodeJob
+from node_job import Load, NodeJob
 
 from sparkstate_tools import images
-from sparkstate_tools.checkout import ROOT
 from sparkstate_tools.kubernetes import addresses, nodes, pod_usage
 from sparkstate_tools.kubernetes.control_plane import ADDRESS
 from sparkstate_tools.kubernetes.nodes import NodeCluster
-from sparkstate_tools.operating import chart
+from sparkstate_tools.operating import chart, preparing
+from sparkstate_tools.operating.cluster_jobs import Bucket
 from sparkstate_tools.servers import s3server
 
 RESULTS = Path(__file__).parent / "results"
@@ -68,18 +67,6 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--name", default="scale-on-nodes", help="of the JSON file under benchmarks/results/")
     return parser.parse_args()
-
-
-def prepare(*, build: bool) -> None:
-    """The programs of node and storage, and the images. Raises ``CannotRunNodes`` or ``CannotBuild``."""
-    nodes.require()
-    steps = [["scripts/fetch_parts.py", "s3", "cluster", "node"]]
-    if build:
-        images.require_builder(install=True)
-        steps.append(["scripts/build_images.py"])
-    for step in steps:
-        if subprocess.run([sys.executable, *step], cwd=ROOT, check=False).returncode:
-            raise SystemExit(f"{' '.join(step)} failed")
 
 
 @contextlib.contextmanager
@@ -145,10 +132,13 @@ def main() -> int:
     options = _options()
     described = machine.description(sys.argv[1:], "bench-nodes")
     try:
-        prepare(build=not options.no_images)
+        preparing.prepare(build=not options.no_images)
     except (nodes.CannotRunNodes, images.CannotBuild) as error:
         print(f"NOT RUN: {error}")
         return NOT_RUN
+    except preparing.PreparationFailed as error:
+        print(error)
+        return 1
     done, missing = run(options)
     results: list[dict[str, Any]] = scaling.relate(
         [

@@ -11,12 +11,13 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import peer_tables
+import run_words
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
@@ -84,11 +85,8 @@ def figures(document: Mapping[str, Any]) -> str:
     """Where the run was made, a table for each load, the latencies, and the targets."""
     results: Sequence[Row] = document["results"]
     rates = [each for each in results if "rows_per_s" in each]
-    rounds = max((len(each["rounds"]) for each in rates), default=0)
     parts = [
-        f"One run of `{document['command']}` on {document['date']}, commit {document['commit']}, on "
-        f"{document['machine'].replace('(R)', '')}, with {document['versions']}. "
-        f"Rates are medians of {rounds} alternating rounds."
+        f"One run {run_words.place(document)}. Rates are medians of {run_words.rounds(rates)} alternating rounds."
     ]
     loads = dict.fromkeys(each["load"] for each in rates)
     parts += [_rates(load, [each for each in rates if each["load"] == load]) for load in loads]
@@ -101,11 +99,6 @@ def figures(document: Mapping[str, Any]) -> str:
     if costs.keys() >= {"identity", *_PARTED}:
         parts.append(_time_of_a_row(costs))
     return "\n\n".join(parts)
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _rates(load: str, results: Sequence[Row]) -> str:
@@ -126,7 +119,7 @@ def _rates(load: str, results: Sequence[Row]) -> str:
         )
         for each in results
     ]
-    return _table(head, rows)
+    return run_words.table(head, rows)
 
 
 def _latencies(results: Sequence[Row]) -> str:
@@ -145,7 +138,7 @@ def _latencies(results: Sequence[Row]) -> str:
         )
         for count, found in by_rows.items()
     ]
-    return _table(head, rows)
+    return run_words.table(head, rows)
 
 
 _PARTED = tuple(f"{backend}{way}" for backend in ("hashmap", "rocksdb") for way in ("", "-batches", "-added"))
@@ -175,7 +168,7 @@ def _targets(targets: Sequence[Row]) -> str:
         )
         for each in targets
     ]
-    return _table(("", "to reach", "measured", ""), rows)
+    return run_words.table(("", "to reach", "measured", ""), rows)
 
 
 _TO_REACH = {

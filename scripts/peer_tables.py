@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import run_words
+
 from sparkstate_tools.verdicts import comparison
 
 LOADS = {
@@ -73,12 +75,11 @@ def figures(document: Mapping[str, Any]) -> str:
 def _told(run: Row, *, alone: bool) -> str:
     """Where and how a run was made. Of several, each names its loads."""
     results: Sequence[Row] = run["results"]
-    rounds = max((len(each["rounds"]) for each in results if "rounds" in each), default=0)
-    versions = ", ".join(f"{name} {version}" for name, version in run["peers"].items())
+    rounds = run_words.rounds(results)
+    place = run_words.place(run, *(f"{name} {version}" for name, version in run["peers"].items()))
     loads = ", ".join(f"`{load}`" for load in dict.fromkeys(each["load"] for each in _ordered(results)))
     return (
-        f"{'One run' if alone else f'{loads}: a run'} of `{run['command']}` on {run['date']}, "
-        f"commit {run['commit']}, on {run['machine'].replace('(R)', '')}, with {run['versions']}, {versions}. "
+        f"{'One run' if alone else f'{loads}: a run'} {place}. "
         f"{'Each rate is of one round' if rounds == 1 else f'Rates are medians of {rounds} alternating rounds'}."
         + (f" {run['note']}" if run.get("note") else "")
     )
@@ -118,11 +119,11 @@ def _pivot(results: Sequence[Row]) -> str:
     }
     is_mixed = any(answers != "whole" for answers, *_ in cells)
     head = ["rows/s, CPU µs per row", *(["answers"] if is_mixed else []), *(LOADS[load] for load in loads)]
-    lines = [head, ["---"] * len(head)]
+    lines = []
     for answers, name in dict.fromkeys((answers, name) for answers, name, _ in sorted(cells, key=_place)):
         rates = [cells.get((answers, name, load), "") for load in loads]
         lines.append([ENGINES[name], *([answers] if is_mixed else []), *rates])
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return run_words.table(head, lines)
 
 
 def _place(cell: tuple[str, str, str]) -> tuple[int, int]:

@@ -14,8 +14,6 @@ build images (not root, no Linux, namespaces forbidden, a program that cannot be
 from __future__ import annotations
 
 import argparse
-import os
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -27,6 +25,7 @@ import run_tests
 
 from sparkstate_tools import images
 from sparkstate_tools.kubernetes import nodes
+from sparkstate_tools.operating import preparing
 from sparkstate_tools.verdicts import junit
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -56,18 +55,11 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     started = time.monotonic()
     try:
-        nodes.require()
-        if not options.no_images:
-            images.require_builder(install=True)
+        preparing.prepare(build=not options.no_images)
     except (nodes.CannotRunNodes, images.CannotBuild) as error:
         return _said(f"NOT RUN: {error}", NOT_RUN)
-    steps = [[sys.executable, "scripts/fetch_parts.py", "s3", "cluster", "node"]]
-    if not options.no_images:
-        steps.append([sys.executable, "scripts/build_images.py"])
-    environment = {**os.environ, "SPARKSTATE_INSTALL_TOOLS": "1"}
-    for step in steps:
-        if subprocess.run(step, cwd=ROOT, env=environment, check=False).returncode:
-            return _said(f"FAIL  {' '.join(step[1:])} failed", 1)
+    except preparing.PreparationFailed as error:
+        return _said(f"FAIL  {error}", 1)
     prepared_s = time.monotonic() - started
 
     REPORT.parent.mkdir(parents=True, exist_ok=True)

@@ -18,7 +18,7 @@ from support.nodes import flights, installed, large
 from support.nodes.flights import FlightsJob, Prepared
 from support.nodes.installed import Operator
 from support.nodes.large import LargeJob
-from support.nodes.node_job import Bucket, NodeJob
+from support.nodes.node_job import NodeJob
 from support.nodes.pod_logs import PodLogs
 
 from sparkstate_tools import images
@@ -26,6 +26,7 @@ from sparkstate_tools.kubernetes import addresses, nodes
 from sparkstate_tools.kubernetes.control_plane import ADDRESS
 from sparkstate_tools.kubernetes.nodes import NodeCluster
 from sparkstate_tools.operating import chart
+from sparkstate_tools.operating.cluster_jobs import Bucket
 from sparkstate_tools.servers import s3server
 from sparkstate_tools.servers.fault_proxy import FaultProxy
 from sparkstate_tools.servers.s3server import S3Server

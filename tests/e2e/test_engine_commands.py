@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 from support.nodes.flights import FlightsJob
-from support.nodes.node_job import MOUNT, Bucket
+from support.nodes.node_job import MOUNT
 
+from sparkstate_tools.operating.cluster_jobs import Bucket
 from sparkstate_tools.servers.fault_proxy import FaultProxy
 from sparkstate_tools.servers.http_wire import Message
 from sparkstate_tools.servers.s3server import S3Server

@@ -10,10 +10,11 @@ from support.nodes import flights
 from support.nodes.driver_pods import DriverPods
 from support.nodes.flights import FlightsJob
 from support.nodes.installed import Operator
-from support.nodes.node_job import IN_THE_CLUSTER, Bucket
+from support.nodes.node_job import IN_THE_CLUSTER
 
 from sparkstate_tools import images
 from sparkstate_tools.kubernetes.nodes import NodeCluster
+from sparkstate_tools.operating.cluster_jobs import Bucket
 from sparkstate_tools.servers import s3server
 
 pytestmark = pytest.mark.slow

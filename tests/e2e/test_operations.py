@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from support.nodes.flights import FlightsJob
-from support.nodes.node_job import Bucket
 
 from sparkstate_tools.kubernetes.nodes import NodeCluster
+from sparkstate_tools.operating.cluster_jobs import Bucket
 from sparkstate_tools.servers.fault_proxy import FaultProxy
 from sparkstate_tools.servers.s3server import S3Server
 

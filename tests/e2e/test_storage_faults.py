@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from support.nodes import bad_code
 from support.nodes.flights import FlightsJob
-from support.nodes.node_job import KINDS, Bucket
+from support.nodes.node_job import KINDS
 
+from sparkstate_tools.operating.cluster_jobs import Bucket
 from sparkstate_tools.servers.fault_proxy import FaultProxy, Schedule
 from sparkstate_tools.servers.http_wire import Message
 

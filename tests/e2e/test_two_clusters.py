@@ -12,13 +12,13 @@ import pytest
 from support.nodes import installed
 from support.nodes.flights import FlightsJob, Prepared
 from support.nodes.installed import Operator
-from support.nodes.node_job import Bucket
 from support.nodes.pod_logs import PodLogs
 
 from sparkstate_tools import images
 from sparkstate_tools.kubernetes import nodes
 from sparkstate_tools.kubernetes.nodes import NodeCluster
 from sparkstate_tools.operating import chart
+from sparkstate_tools.operating.cluster_jobs import Bucket
 from sparkstate_tools.servers.s3server import S3Server
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]

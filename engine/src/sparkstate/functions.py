@@ -28,6 +28,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, TypeAlias
 
+from sparkstate import errors
 from sparkstate.state import api, descriptors
 from sparkstate.state.folding import AggregateFunction, ReduceFunction
 
@@ -78,6 +79,13 @@ class OutputTag:
     def __post_init__(self) -> None:
         if not isinstance(self.tag_id, str) or not self.tag_id:
             raise ValueError(f"OutputTag needs a non-empty string as its id, not {self.tag_id!r}")
+
+
+def require_tag(given: object, where: str) -> OutputTag:
+    """The tag itself. Raises ``SpecInvalid``, beginning with ``where``, for anything but the tag of a side output."""
+    if not isinstance(given, OutputTag):
+        raise errors.SpecInvalid(f"{where} is {given!r}; pass an OutputTag('…')")
+    return given
 
 
 class TimerService(ABC):

@@ -17,6 +17,7 @@ import yaml
 
 from sparkstate_tools.demo import pacer
 from sparkstate_tools.kubernetes.cluster import Cluster, CommandFailed
+from sparkstate_tools.operating.cluster_jobs import STUCK, Bucket
 
 USER = 185
 """Of the job's image."""
@@ -30,8 +31,6 @@ IN_THE_CLUSTER: dict[str, Any] = {
 """What ``deployment: cluster`` asks for on a node with two cores."""
 KINDS: dict[str, dict[str, Any]] = {"local": {}, "cluster": IN_THE_CLUSTER}
 """What a job's spec says of its deployment, by its name."""
-ENDS = frozenset({"Failed", "RestoreBlocked"})
-"""Phases that a job does not leave by itself: nobody waits on."""
 KILL = """\
 import contextlib, os, pathlib, time
 for each in pathlib.Path("/proc").glob("[0-9]*"):
@@ -50,16 +49,6 @@ peak, limit, events = ((here / name).read_text() for name in names)
 print(peak, limit, dict(line.split() for line in events.splitlines())["oom_kill"])
 """
 Change = Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Bucket:
-    """A bucket as pods reach it."""
-
-    endpoint: str
-    name: str
-    credentials: Mapping[str, str]
-    """``AWS_ACCESS_KEY_ID`` and ``AWS_SECRET_ACCESS_KEY``."""
 
 
 @dataclass(frozen=True)
@@ -182,7 +171,7 @@ class NodeJob(ABC):
             if probe(status):
                 print(f"{time.monotonic() - began:6.1f} s until {what}", flush=True)
                 return status
-            ended = status.get("phase") in ENDS
+            ended = status.get("phase") in STUCK
             if ended or time.monotonic() > deadline:
                 waited = f"it is {status['phase']}" if ended else f"after {timeout_s:.0f} s"
                 raise AssertionError(f"{waited}, and not so that {what}:\n{yaml.safe_dump(status)}")

@@ -13,13 +13,14 @@ from typing import Any
 from support.nodes import installed
 from support.nodes.flights import FlightsJob, Prepared
 from support.nodes.installed import Operator
-from support.nodes.node_job import MOUNT, Bucket
+from support.nodes.node_job import MOUNT
 from support.nodes.pod_logs import PodLogs
 
 from sparkstate_tools import images
 from sparkstate_tools.kubernetes import addresses, nodes
 from sparkstate_tools.kubernetes.control_plane import ADDRESS
 from sparkstate_tools.kubernetes.nodes import NodeCluster
+from sparkstate_tools.operating.cluster_jobs import Bucket
 from sparkstate_tools.servers import registry
 from sparkstate_tools.servers.registry import Login, Registry
 

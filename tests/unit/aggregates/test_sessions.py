@@ -3,7 +3,6 @@ give that are called row by row; however the input is cut, late, stopped and mov
 
 from __future__ import annotations
 
-import datetime
 import random
 from collections import Counter
 from collections.abc import Iterable
@@ -13,18 +12,15 @@ from typing import Any
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from support.windows import keyed_rows
+from support.windows.keyed_rows import KEY_TYPES, KEYS, LATE, at, element, keyed
 
 from sparkstate import testing
-from sparkstate.functions import MAX_WATERMARK, MIN_WATERMARK, AggregateFunction, OutputTag
+from sparkstate.functions import MAX_WATERMARK, MIN_WATERMARK, AggregateFunction
 from sparkstate.serde.types import Types
 from sparkstate.testing import KeyedProcessHarness
 from sparkstate.windows import EventTimeSessionWindows, ProcessWindowFunction, over
 
-LATE = OutputTag("late", "k long, v long, s string")
-KEY_TYPES = {"numbers": Types.LONG(), "text": Types.STRING()}
-KEYS = {"numbers": (0, -7, 2**63 - 1, None), "text": ("a", "b\0", "", None)}
-ANOTHER = {"numbers": 5, "text": "c"}
-"""In the place of the null key, with which timers are objects."""
 AGGREGATES = {
     "rows": "count(*)",
     "total": "sum(v)",
@@ -34,10 +30,6 @@ AGGREGATES = {
     "kinds": "approx_count_distinct(s)",
 }
 """Numbers in packed rows, text and sketches beside them, and two that depend on the order of rows."""
-
-
-def at(milliseconds: int) -> datetime.datetime:
-    return datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(milliseconds=milliseconds)
 
 
 @dataclass
@@ -128,21 +120,10 @@ def harness(kind: str, gap: int, lateness: int, backend: Any = "hashmap", slots:
     )
 
 
-def element(row: tuple[Any, ...]) -> tuple[dict[str, Any], int]:
-    key, time, value, text = row
-    return {"k": key, "v": value, "s": text}, time
-
-
-ROWS = st.lists(
-    st.tuples(
-        st.integers(0, 3),
-        st.integers(-40, 100),
-        st.none() | st.integers(-5, 5),
-        st.none() | st.sampled_from(["", "ä", "b", "zz"]),
-    ),
-    max_size=14,
+LIVES = st.lists(
+    st.tuples(keyed_rows.lists(at_most=14), st.integers(-60, 160), st.sampled_from([None, None, 1, 2, 3])),
+    max_size=8,
 )
-LIVES = st.lists(st.tuples(ROWS, st.integers(-60, 160), st.sampled_from([None, None, 1, 2, 3])), max_size=8)
 """Rows, the watermark after them, and into how many slots the job moves after that, if it is stopped."""
 
 
@@ -157,11 +138,6 @@ def in_step(life: Any) -> Any:
 
 EPOCHS = LIVES | LIVES.map(in_step)
 SHAPES = st.tuples(st.integers(1, 30), st.sampled_from([0, 0, 0, 3, 30]))
-
-
-def keyed(kind: str, rows: Any, has_null: bool) -> list[Any]:
-    keys = [ANOTHER[kind] if key is None and not has_null else key for key in KEYS[kind]]
-    return [(keys[number], *others) for number, *others in rows]
 
 
 class Life:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import math
 import random
 import statistics
@@ -12,6 +11,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.windows import keyed_rows
+from support.windows.keyed_rows import KEY_TYPES, KEYS, LATE, at, element, keyed
 
 from sparkstate import columns, errors
 from sparkstate.aggregates.accumulators import Output
@@ -25,7 +26,7 @@ from sparkstate.aggregates.window_aggregation import WindowAggregation
 from sparkstate.backends import loader
 from sparkstate.backends.hashmap.store import HashMapStoreFactory
 from sparkstate.backends.rocksdb.factory import RocksDBStoreFactory
-from sparkstate.functions import MIN_WATERMARK, OutputTag
+from sparkstate.functions import MIN_WATERMARK
 from sparkstate.keygroups import KeySpace
 from sparkstate.operators import kinds
 from sparkstate.operators.epoch import commit_overlays
@@ -47,16 +48,7 @@ OUTPUTS = (
     Output("spread", "stddev_pop", Deviation(is_sample=False), "v", LONG),
     Output("kinds", "approx_count_distinct", DistinctCount(), "s", TEXT),
 )
-KEYS = {"numbers": (0, -7, 2**63 - 1, None), "text": ("a", "b\0", "", None)}
-KEY_TYPES = {"numbers": Types.LONG(), "text": Types.STRING()}
-ANOTHER = {"numbers": 5, "text": "c"}
-"""In the place of the null key, with which timers are objects."""
 KEY_SPACE = KeySpace(16, 2)
-LATE = OutputTag("late", "k long, v long, s string")
-
-
-def at(milliseconds):
-    return datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(milliseconds=milliseconds)
 
 
 class Model:
@@ -120,16 +112,7 @@ def harness(kind, backend, slices, late_tag=None):
     return KeyedProcessHarness(function, key=lambda row: row.k, key_type=KEY_TYPES[kind], backend=backend)
 
 
-ROWS = st.lists(
-    st.tuples(
-        st.integers(0, 3),
-        st.integers(-40, 100),
-        st.none() | st.integers(-5, 5),
-        st.none() | st.sampled_from(["", "ä", "b", "zz"]),
-    ),
-    max_size=12,
-)
-EPOCHS = st.lists(st.tuples(ROWS, st.integers(-60, 160), st.booleans()), max_size=8)
+EPOCHS = st.lists(st.tuples(keyed_rows.lists(at_most=12), st.integers(-60, 160), st.booleans()), max_size=8)
 SHAPES = st.tuples(
     st.integers(1, 24), st.integers(1, 24), st.integers(-23, 23), st.sampled_from([0, 0, 3, 30])
 )
@@ -146,11 +129,9 @@ def test_slices_give_what_lists_of_rows_give(kind, epochs, shape, begins_on, has
     backend, opened = begins_on, harness(kind, begins_on, slices, LATE)
     try:
         for pushed, watermark, restores in [*epochs, ([], 10_000, False)]:
-            rows = [(key_of(kind, key, has_null), *others) for key, *others in pushed]
+            rows = keyed(kind, pushed, has_null)
             opened.clear_output()
-            opened.process_elements(
-                [({"k": key, "v": value, "s": text}, time) for key, time, value, text in rows], watermark
-            )
+            opened.process_elements(map(element, rows), watermark)
             expected = model.push(rows, watermark)
             assert found(opened.output()) == found(expected)
             assert Counter(map(tuple, opened.side_output(LATE))) == Counter(model.late)
@@ -165,11 +146,6 @@ def test_slices_give_what_lists_of_rows_give(kind, epochs, shape, begins_on, has
         assert rows_left(kind, slices, opened.snapshot()) == 0
     finally:
         opened.close()
-
-
-def key_of(kind, number, has_null):
-    key = KEYS[kind][number]
-    return ANOTHER[kind] if key is None and not has_null else key
 
 
 def rows_left(kind, slices, snapshot):
@@ -189,11 +165,9 @@ def test_windows_that_overlap_much_give_the_same(epochs, shape, has_null):
     model, slices = Model(*shape), Slices(*shape)
     with harness("numbers", "hashmap", slices, LATE) as opened:
         for pushed, watermark, _ in [*epochs, ([], 10_000, False)]:
-            rows = [(key_of("numbers", key, has_null), *others) for key, *others in pushed]
+            rows = keyed("numbers", pushed, has_null)
             opened.clear_output()
-            opened.process_elements(
-                [({"k": key, "v": value, "s": text}, time) for key, time, value, text in rows], watermark
-            )
+            opened.process_elements(map(element, rows), watermark)
             assert found(opened.output()) == found(model.push(rows, watermark))
         assert rows_left("numbers", slices, opened.snapshot()) == 0
 

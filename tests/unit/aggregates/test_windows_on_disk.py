@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.backends.small_runs import small_runs
 from support.operators import driven as ops
+from support.operators import timer_chunks
 from support.operators.spilling import Side
 
 from sparkstate import columns
@@ -27,7 +28,6 @@ from sparkstate.aggregates.sums import Count, Sum
 from sparkstate.aggregates.window_aggregation import WindowAggregation
 from sparkstate.backends.rocksdb.factory import RocksDBStoreFactory
 from sparkstate.functions import MIN_WATERMARK
-from sparkstate.operators.batches import column_firing
 from sparkstate.operators.epoch import commit_overlays
 from sparkstate.serde.types import Types
 
@@ -59,7 +59,7 @@ DOUBLES = [None, 0.0, -0.0, 1.5, float("nan"), float("inf"), -1e300]
 def _few_rows_at_once() -> Iterator[None]:
     """So that some rows need several steps, reads and merges."""
     with small_runs() as patch:
-        patch.setattr(column_firing, "CHUNK_TIMERS", 3)
+        timer_chunks.patch_batches(patch, 3)
         yield
 
 

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.operators import timer_chunks
 
 from sparkstate.batches.functions import KeyedBatchFunction
 from sparkstate.functions import KeyedProcessFunction
@@ -97,7 +98,7 @@ def test_they_fire_as_those_of_a_function_per_record(epochs, backend, at_once, k
         harness(PerRecord(), "hashmap") as one,
         harness(PerBatch(), backend) as other,
     ):
-        patch.setattr(column_firing, "CHUNK_TIMERS", at_once)
+        timer_chunks.patch_batches(patch, at_once)
         patch.setattr(column_firing, "_FEWEST", 1)
         for rows, watermark in [*epochs, ([], 200)]:
             for each in (one, other):

@@ -11,12 +11,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from support.operators import driven as ops
+from support.operators import timer_chunks
 from support.operators.spilling import Side
 
 from sparkstate import columns
 from sparkstate.batches.functions import KeyedBatchFunction
 from sparkstate.functions import MIN_WATERMARK
-from sparkstate.operators.batches import column_firing
 from sparkstate.operators.epoch import commit_overlays
 from sparkstate.serde.types import Types
 
@@ -64,7 +64,7 @@ def epoch(
 
 @pytest.fixture
 def side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setattr(column_firing, "CHUNK_TIMERS", 2)
+    timer_chunks.patch_batches(monkeypatch, 2)
     opened = Side(
         tmp_path,
         2**30,

@@ -56,6 +56,46 @@ def test_side_outputs_are_read_by_tag_or_id():
         assert made.output() == made.side_output(EVEN) == []
 
 
+class Calls(KeyedProcessFunction):
+    """Counts the calls for each key; a timer yields the key and its count."""
+
+    def open(self, ctx):
+        self.count = ctx.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+    def process_element(self, value, ctx):
+        self.count.update((self.count.value() or 0) + 1)
+        ctx.timer_service().register_event_time_timer(5)
+
+    def on_timer(self, timestamp, ctx):
+        yield ctx.get_current_key(), self.count.value()
+
+
+def make_composite(backend):
+    key_type = Types.TUPLE([Types.STRING(), Types.LONG()])
+    return KeyedProcessHarness(Calls(), key=lambda row: (row.word, row.n), key_type=key_type, backend=backend)
+
+
+@pytest.mark.parametrize(("backend", "other"), [("hashmap", "rocksdb"), ("rocksdb", "hashmap")])
+def test_the_fields_of_a_composite_key_may_be_null_as_in_a_job(backend, other):
+    keys = [("a", None), (None, 1), (None, None), ("a", None), ("a", 1)]
+    counts = {("a", None): 2, (None, 1): 1, (None, None): 1, ("a", 1): 1}
+    with make_composite(backend) as made, make_composite(other) as after:
+        made.process_elements([({"word": word, "n": n}, None) for word, n in keys])
+        after.restore(made.snapshot())
+        for opened in (made, after):
+            assert {key: opened.state("count", key) for key in counts} == counts
+            assert all(len(opened.event_timers(key)) == 1 for key in counts)
+            opened.process_watermark(5)
+            assert dict(opened.output()) == counts
+
+
+def test_a_composite_key_has_as_many_fields_as_its_type():
+    with make_composite("hashmap") as made:
+        for key in (("a",), ("a", 1, 1), "a"):
+            with pytest.raises(errors.SerializationError, match="does not fit the declared type TUPLE"):
+                made.state("count", key)
+
+
 def test_late_and_rejected_rows_go_to_their_outputs():
     with make(late_tag="late", on_error="side-output") as made:
         made.process_watermark(10)

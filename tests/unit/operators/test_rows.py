@@ -153,6 +153,13 @@ def test_null_and_nan_are_keys_like_others():
         assert ops.rows_of(overlay) == [("nan", expected), ("None", expected)]
 
 
+def test_state_under_a_composite_key_with_a_null_can_be_read():
+    key_type = Types.TUPLE([Types.STRING(), Types.LONG()])
+    operator = ops.make_operator(Sum(), key_columns=("user", "amount"), key_type=key_type)
+    ops.run(operator, (None, 5, 1), ("a", 7, 1), (None, 5, 1))
+    assert [operator.read_state("total", key) for key in ((None, 5), ("a", 7), ("a", None))] == [10, 7, None]
+
+
 @pytest.mark.parametrize(
     ("declared", "column"),
     [

@@ -13,13 +13,12 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from support.operators import driven as ops
+from support.operators import timer_chunks
 from support.operators.spilling import OPERATIONS, SIDES, Everything, Side
 
 from sparkstate.backends.rocksdb import family
 from sparkstate.functions import MIN_WATERMARK, KeyedProcessFunction
-from sparkstate.operators.common import due_timers
 from sparkstate.operators.epoch import commit_overlays
-from sparkstate.operators.keyed import firing
 from sparkstate.operators.rows import sorting
 from sparkstate.operators.state.overlay import Overlay
 from sparkstate.serde.types import Types
@@ -83,8 +82,7 @@ def test_a_life_with_every_batch_and_timer_spilled_is_the_same_as_one_in_memory(
         "sort_by_event_time": sort,
     }
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
-        patch.setattr(firing, "CHUNK_TIMERS", chunk)
-        patch.setattr(due_timers, "CHUNK_TIMERS", chunk)
+        timer_chunks.patch_records(patch, chunk)
         functions = [Everything(LIFETIMES[ttl]) for _ in range(2)]
         sides = [
             Side(Path(folder) / "a", None, functions[0], **options),
@@ -268,8 +266,7 @@ def test_a_pass_over_many_timers_does_not_read_what_has_fired_again(tmp_path, mo
             read += 1
             yield row
 
-    monkeypatch.setattr(firing, "CHUNK_TIMERS", 20)
-    monkeypatch.setattr(due_timers, "CHUNK_TIMERS", 20)
+    timer_chunks.patch_records(monkeypatch, 20)
     side = Side(tmp_path, 0, Alarm())
     try:
         overlay = side.operator.begin(1, MIN_WATERMARK, 0)

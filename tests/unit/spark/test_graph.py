@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,6 +20,7 @@ from sparkstate import (
     errors,
 )
 from sparkstate.functions import KeyedFunction
+from sparkstate.keyed_functions import join_operation
 from sparkstate.keyed_functions.interval_join import IntervalJoin, JoinSide
 from sparkstate.operators import kinds
 from sparkstate.spark import connected, graph, planning, plans, stream
@@ -87,6 +89,35 @@ def test_built_in_side_outputs_with_one_tag_are_refused() -> None:
         errors.SpecInvalid, match="for rejected rows and for late rows both have the tag 'errors'"
     ):
         graph.Graph().add(operator)
+
+
+def declare_late(tag: Any) -> None:
+    operator = graph.Operator(
+        uid="op",
+        function=KeyedProcessFunction(),
+        keys=("k",),
+        upstream=None,
+        event_time="at",
+        output_schema="k string",
+        late_tag=tag,
+    )
+    graph.Graph().add(operator)
+
+
+TAKING_TAGS: dict[str, Callable[[Any], object]] = {
+    "side_output(…)": stream.ProcessedStream(graph.Graph(), "op", None).side_output,
+    "side_output_late_data(…)": operation.over(TumblingEventTimeWindows.of(5)).side_output_late_data,
+    "side_output_left_late_data(…)": join_operation.between(0, 5).side_output_left_late_data,
+    "side_output_right_late_data(…)": join_operation.between(0, 5).side_output_right_late_data,
+    "operator 'op': the output of late rows": declare_late,
+}
+
+
+@pytest.mark.parametrize("where", TAKING_TAGS)
+def test_whatever_is_no_tag_is_refused_in_the_same_words_everywhere(where: str) -> None:
+    with pytest.raises(errors.SpecInvalid) as refused:
+        TAKING_TAGS[where]("late")
+    assert str(refused.value) == f"{where} is 'late'; pass an OutputTag('…')"
 
 
 def struct(**fields: T.DataType) -> Any:

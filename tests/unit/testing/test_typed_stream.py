@@ -110,6 +110,19 @@ def test_the_short_methods_give_the_functions_of_a_job(
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
+def test_a_key_of_several_columns_may_have_a_null_as_in_a_job(backend: str) -> None:
+    payments = stream_of(PAYMENT, ["user", "method"])
+    function = payments.window(Tumbling.of(100)).agg(total="sum(amount)")
+    with harness(payments, function, backend) as opened:
+        given = [payment("ann", 1, 5, None), payment("ann", 2, 6, None), payment("ann", 3, 7)]
+        opened.process_elements([(row, 1) for row in given], 200)
+        assert rows(opened.output()) == [
+            ("ann", "card", moment(0), moment(100), 7),
+            ("ann", None, moment(0), moment(100), 11),
+        ]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_aggregates_of_windows_are_put_out_and_late_rows_aside(backend: str) -> None:
     payments = stream_of(PAYMENT)
     function = (
@@ -319,7 +332,7 @@ REFUSED: dict[str, tuple[Callable[[TypedStream], Any], str]] = {
     ),
     "late": (
         lambda s: s.interval_join(s).between(0, 1).side_output_left_late_data("late"),
-        r"side_output_left_late_data\('late'\): pass an OutputTag",
+        r"side_output_left_late_data\(…\) is 'late'; pass an OutputTag",
     ),
     "pairs": (
         lambda s: s.interval_join(s).between(0, 1).process(Shown), "is not a ProcessJoinFunction object; create",

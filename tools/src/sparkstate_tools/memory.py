@@ -20,7 +20,7 @@ from sparkstate_tools.processes import start_time
 SHARED = Path("/dev/shm")
 OWNER = ".owner"
 SERVER = "pid"
-"""In a folder: the process id of a server whose working directory it is."""
+"""In a folder: the process id of a server that works there, or in a folder below."""
 
 
 def folder(prefix: str, place: Path | None = None) -> Path:
@@ -51,8 +51,9 @@ def clear(where: Path) -> list[Path]:
 
 
 def _end_server(folder: Path) -> None:
-    """The process id may be another's by now: it is the server if its working directory is the folder."""
+    """The process id may be another's by now: it is the server if its working directory is the folder or lies in it.
+    versitygw goes into the folder of its data, wherever it was started."""
     with contextlib.suppress(OSError, ValueError):
         pid = int((folder / SERVER).read_text())
-        if Path(f"/proc/{pid}/cwd").resolve() == folder.resolve():
+        if Path(f"/proc/{pid}/cwd").resolve().is_relative_to(folder.resolve()):
             os.kill(pid, signal.SIGKILL)

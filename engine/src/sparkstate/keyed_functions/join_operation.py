@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Self
 
 from sparkstate import durations, errors
-from sparkstate.functions import OutputTag
+from sparkstate.functions import OutputTag, require_tag
 from sparkstate.keyed_functions.interval_join import IntervalJoin, JoinSide, ProcessJoinFunction
 from sparkstate.serde.typeinfo import TypeInformation
 
@@ -48,11 +48,11 @@ class JoinOperation:
 
     def side_output_left_late_data(self, tag: OutputTag) -> Self:
         """Send left rows that come too late to this side output; without one they are dropped."""
-        return replace(self, left_late=_checked(tag, "left"))
+        return replace(self, left_late=require_tag(tag, "side_output_left_late_data(…)"))
 
     def side_output_right_late_data(self, tag: OutputTag) -> Self:
         """The same for right rows."""
-        return replace(self, right_late=_checked(tag, "right"))
+        return replace(self, right_late=require_tag(tag, "side_output_right_late_data(…)"))
 
     def function(
         self, given: ProcessJoinFunction, left: TypeInformation, right: TypeInformation, where: str
@@ -69,9 +69,3 @@ class JoinOperation:
             JoinSide(row_type=left, late=self.left_late, least=self.least, most=self.most),
             JoinSide(row_type=right, late=self.right_late, least=-self.most, most=-self.least),
         )
-
-
-def _checked(tag: object, side: str) -> OutputTag:
-    if not isinstance(tag, OutputTag):
-        raise errors.SpecInvalid(f"side_output_{side}_late_data({tag!r}): pass an OutputTag('…')")
-    return tag

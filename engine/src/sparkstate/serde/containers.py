@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import cloudpickle
@@ -30,9 +30,18 @@ class TupleType(TypeInformation):
         return f"TUPLE<{','.join(field.describe() for field in self.fields)}>"
 
     def normalize(self, value: Any) -> tuple[Any, ...]:
+        return tuple(field.normalize(item) for field, item in self._with_fields(value))
+
+    def normalize_key(self, key: Any) -> tuple[Any, ...] | None:
+        if key is None:
+            return None
+        return tuple(field.normalize_key(item) for field, item in self._with_fields(key))
+
+    def _with_fields(self, value: Any) -> Iterator[tuple[TypeInformation, Any]]:
+        """Each field of a value with its type. Raises ``SerializationError`` unless it is a tuple of this length."""
         if not isinstance(value, (tuple, list)) or len(value) != len(self.fields):
             raise self.refuse(value)
-        return tuple(field.normalize(item) for field, item in zip(self.fields, value, strict=True))
+        return zip(self.fields, value, strict=True)
 
     def pack(self, value: Any) -> tuple[Any, ...]:
         return tuple(field.pack(item) for field, item in zip(self.fields, value, strict=True))

@@ -66,6 +66,10 @@ class TypeInformation(ABC):
     def normalize(self, value: Any) -> Any:
         """The value in its one canonical Python form (``numpy.int64(1)`` becomes ``1``), or ``SerializationError``."""
 
+    def normalize_key(self, key: Any) -> Any:
+        """The same for a stream's key. It comes from columns: it may be null, and so may fields of a composite key."""
+        return None if key is None else self.normalize(key)
+
     def pack(self, value: Any) -> Any:
         """A normalised value as msgpack's own types."""
         return value

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from sparkstate import errors
-from sparkstate.functions import KeyedFunction, OutputTag
+from sparkstate.functions import KeyedFunction
 from sparkstate.operators import kinds
 
 _UID: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
@@ -36,12 +36,6 @@ def check_function(function: object, uid: str, inputs: str, on_error: str = "fai
         )
     assert isinstance(function, KeyedFunction)
     kinds.check(function, uid, on_error)
-
-
-def check_tag(tag: object, call: str) -> None:
-    """Raise ``SpecInvalid`` unless it is the tag of a side output."""
-    if not isinstance(tag, OutputTag):
-        raise errors.SpecInvalid(f"{call}({tag!r}): pass an OutputTag('…', 'name string, …')")
 
 
 def names(given: str | Sequence[str], what: str) -> tuple[str, ...]:

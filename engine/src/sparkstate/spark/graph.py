@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from sparkstate import errors
-from sparkstate.functions import KeyedFunction, OutputTag
+from sparkstate.functions import KeyedFunction, OutputTag, require_tag
 from sparkstate.sinks.file_sink import FileSink
 from sparkstate.spark.code_layer import CodeLayer
 from sparkstate.spark.combining import Combining
@@ -250,10 +250,7 @@ class Graph:
 def _check_tags(operator: Operator) -> None:
     found: dict[str, str] = {}
     for what, tag in operator.built_in_tags:
-        if not isinstance(tag, OutputTag):
-            raise errors.SpecInvalid(
-                f"operator {operator.uid!r}: the output of {what} is {tag!r}; pass an OutputTag('…')"
-            )
+        require_tag(tag, f"operator {operator.uid!r}: the output of {what}")
         other = found.setdefault(tag.tag_id, what)
         if other != what:
             raise errors.SpecInvalid(

@@ -7,10 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, overload
 
 from sparkstate import durations, errors
-from sparkstate.aggregates.session_aggregation import SessionAggregation
-from sparkstate.aggregates.slices import Slices
-from sparkstate.aggregates.window_aggregation import WindowAggregation
-from sparkstate.functions import KeyedFunction, OutputTag
+from sparkstate.aggregates import declared_windows
+from sparkstate.functions import KeyedFunction, OutputTag, require_tag
 from sparkstate.sinks.file_sink import FileSink
 from sparkstate.spark import checks, combining, environment, graph, plans, window_aggregates, windowed
 from sparkstate.spark.connected import (
@@ -295,7 +293,7 @@ class KeyedStream(KeyedMethods["ProcessedStream"]):
     ) -> ProcessedStream:
         """``window(…).agg(…)``."""
         checks.check_uid(uid, "agg")
-        slices = Slices(*operation.fixed_lengths(f"agg(…) of {uid!r}"))
+        make, slices = declared_windows.function_over(operation, f"agg(…) of {uid!r}")
         frame = self._graph.sources_of(self._source)[0][1].frame
         if self._upstream is not None:
             frame = frame.sparkSession.createDataFrame([], self._columns())
@@ -303,7 +301,6 @@ class KeyedStream(KeyedMethods["ProcessedStream"]):
         names = tuple(self._columns().names)
         inputs = {output.column for output in found.outputs} | {*self._keys}
         shipped = names if operation.late_tag else tuple(name for name in names if name in inputs)
-        make = SessionAggregation if operation.are_sessions else WindowAggregation
         function = make(slices, self._keys, found.outputs, operation.late_tag, names)
         self._graph.add(
             graph.Operator(
@@ -335,7 +332,7 @@ class ProcessedStream:
 
     def side_output(self, tag: OutputTag) -> ProcessedStream:
         """The rows that the operator yielded with this tag, or the late or failed rows if the tag is theirs."""
-        checks.check_tag(tag, "side_output")
+        require_tag(tag, "side_output(…)")
         operator = self._graph.operators[self._uid]
         built_in = {built_in_tag.tag_id for _, built_in_tag in operator.built_in_tags}
         if tag.schema is None and tag.tag_id not in built_in:

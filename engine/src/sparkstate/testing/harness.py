@@ -359,7 +359,7 @@ class KeyedProcessHarness:
                 self._outputs.setdefault(tag, []).extend(rows)
 
     def _normal_key(self, key: Any) -> Any:
-        return None if key is None else self._spec.key_type.normalize(key)
+        return self._spec.key_type.normalize_key(key)
 
     def _timers(self, domain: TimeDomain, key: Any) -> list[base.Timer]:
         tables = [table for operator in self._subtasks.operators for table in operator.timer_tables(domain)]

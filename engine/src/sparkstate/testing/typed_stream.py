@@ -11,10 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from sparkstate import durations, errors
-from sparkstate.aggregates.session_aggregation import SessionAggregation
+from sparkstate.aggregates import declared_windows
 from sparkstate.aggregates.sliced_rows import END, START
-from sparkstate.aggregates.slices import Slices
-from sparkstate.aggregates.window_aggregation import WindowAggregation
 from sparkstate.batches.functions import KeyedBatchFunction
 from sparkstate.connected_functions import KeyedCoProcessFunction
 from sparkstate.functions import KeyedFunction, KeyedProcessFunction, ReduceFunction
@@ -161,7 +159,7 @@ class TypedWindows(WindowOperation):
         Output rows have the key columns, ``window_start``, ``window_end``, and these. As in a job with Spark's
         defaults, a sum that does not fit fails.
         """
-        slices = Slices(*self.fixed_lengths("agg(…)"))
+        make, slices = declared_windows.function_over(self, "agg(…)")
         stream = self.stream
         taken = [name for name in aggregates if name in (*stream.keys, START, END)]
         if taken:
@@ -170,7 +168,6 @@ class TypedWindows(WindowOperation):
             )
         row = dict(zip(stream.columns, stream.types, strict=True))
         found = aggregate_texts.outputs(aggregates, row)
-        make = SessionAggregation if self.are_sessions else WindowAggregation
         return make(slices, stream.keys, found, self.late_tag, stream.columns)
 
 

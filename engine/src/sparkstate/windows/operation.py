@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from sparkstate import durations, errors
-from sparkstate.functions import OutputTag
+from sparkstate.functions import OutputTag, require_tag
 from sparkstate.serde.typeinfo import TypeInformation
 from sparkstate.state.folding import AggregateFunction, ReduceFunction
 from sparkstate.windows import contents
@@ -85,10 +85,9 @@ class WindowOperation:
 
     def side_output_late_data(self, tag: OutputTag) -> Self:
         """Rows whose windows have all ended go to this side output. Without it they are counted and dropped."""
-        if not isinstance(tag, OutputTag):
-            raise errors.SpecInvalid(f"side_output_late_data({tag!r}): pass an OutputTag('…')")
+        late_tag = require_tag(tag, "side_output_late_data(…)")
         self._need_event_time("side_output_late_data(…)")
-        return replace(self, late_tag=tag)
+        return replace(self, late_tag=late_tag)
 
     # --- what the windows do
 
@@ -160,34 +159,35 @@ class WindowOperation:
             raise _refused("apply", "a WindowFunction", window_function)
         return self._listing(window_function, element_type, "apply")
 
-    @property
-    def are_sessions(self) -> bool:
-        """Whether these are sessions by event time, with one gap for all rows."""
-        return type(self.assigner) is EventTimeSessionWindows and isinstance(self.assigner.gap, int)
-
-    def fixed_lengths(self, where: str) -> tuple[int, int, int, int]:
-        """Size, slide, offset and lateness in ms, of windows whose rows may be added up without being kept; the gap of
-        sessions is both size and slide. Raises ``SpecInvalid``, beginning with ``where``, for other windows."""
+    def session_gap(self, where: str) -> int | None:
+        """The gap in ms, of sessions by event time with one gap for all rows; None: these are other windows. Raises
+        ``SpecInvalid``, beginning with ``where``, for a trigger or an evictor, with which rows have to be kept."""
         assigner = self.assigner
-        if not self.are_sessions and type(assigner) not in (
-            TumblingEventTimeWindows,
-            SlidingEventTimeWindows,
-        ):
+        if type(assigner) is not EventTimeSessionWindows or not isinstance(assigner.gap, int):
+            return None
+        self._refuse_choices(where)
+        return assigner.gap
+
+    def fixed_lengths(self, where: str) -> tuple[int, int, int]:
+        """Size, slide and offset in ms, of tumbling or sliding windows by event time. Raises ``SpecInvalid``, beginning
+        with ``where``, for other windows, and for a trigger or an evictor, with which rows have to be kept."""
+        assigner = self.assigner
+        if type(assigner) not in (TumblingEventTimeWindows, SlidingEventTimeWindows):
             raise errors.SpecInvalid(
                 f"{where}: the windows are {assigner!r}; it needs TumblingEventTimeWindows, SlidingEventTimeWindows or "
                 "EventTimeSessionWindows.with_gap(…): use aggregate(…) for others"
             )
+        assert isinstance(assigner, FixedWindows)
+        self._refuse_choices(where)
+        return assigner.size, assigner.slide, assigner.offset
+
+    def _refuse_choices(self, where: str) -> None:
         for chosen, what in ((self.chosen_trigger, "trigger"), (self.chosen_evictor, "evictor")):
             if chosen is not None:
                 raise errors.SpecInvalid(
                     f"{where}: {what}({chosen!r}) is not possible with it, because the rows of a window are not "
                     "kept one by one; leave it out, or use aggregate(…)"
                 )
-        if isinstance(assigner, FixedWindows):
-            return assigner.size, assigner.slide, assigner.offset, self.lateness_ms
-        assert isinstance(assigner, EventTimeSessionWindows)
-        assert isinstance(assigner.gap, int)
-        return assigner.gap, assigner.gap, 0, self.lateness_ms
 
     # --- putting it together
 

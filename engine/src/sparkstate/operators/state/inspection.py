@@ -24,7 +24,7 @@ def read_cell(
 ) -> Any:
     """The cell's value (a list, a dict, or a value), searched for in these key groups; None if it is in none. Values
     stamped at ``cutoff`` or before have expired and are left out."""
-    key = spec.key_type.normalize(key) if key is not None else None
+    key = spec.key_type.normalize_key(key)
     cell = key if namespace is None else NamespacedCell(key, namespace)
     for kg in kgs:
         table = table_of(kg)
