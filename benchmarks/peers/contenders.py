@@ -79,8 +79,10 @@ CONTENDERS = {
         _flink("flink-sql-hashmap-mini-batch", {"sum": 6 * M}, mini_batch="1 s"),
         _flink("flink-sql-rocksdb-mini-batch", {"sum": 6 * M}, mini_batch="1 s"),
         _flink("flink-datastream-hashmap", {"sum": 10 * M, "distinct": 4 * M, "session": 6 * M}),
+        # Of ``large``, it did not end a run of four million rows within the ten minutes that a run may take.
         _flink(
-            "flink-datastream-rocksdb", {"sum": 3 * M, "distinct": 2 * M, "large": 2 * M, "session": 3 * M}
+            "flink-datastream-rocksdb",
+            {"sum": 3 * M, "distinct": 2 * M, "large": 1_400_000, "session": 3 * M},
         ),
         _pyflink("pyflink-process-hashmap", 60_000),
         _pyflink("pyflink-process-rocksdb", 60_000),

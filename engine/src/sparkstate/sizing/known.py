@@ -16,15 +16,15 @@ from sparkstate.sizing.constants import (
 )
 
 _MACHINE = "2 cores of a virtual machine that others used too"
-SCALE = Source("make bench-scale ARGS='--rounds 1'", "a73aebd7", "2026-11-25", _MACHINE)
+SCALE = Source("make bench-scale ARGS='--rounds 1'", "c0aa13be", "2026-11-27", _MACHINE)
 STATE = Source("make bench-state ARGS='--keys 100000 --rounds 8'", "f6a7ebef", "2026-11-25", _MACHINE)
 COLUMNS = Source("make bench-state ARGS='--parts columns --keys 1000000'", "ed9f4c09", "2026-11-26", _MACHINE)
-TOUCHES = Source("make bench-state ARGS='--parts touches'", "a73aebd7", "2026-11-25", _MACHINE)
+TOUCHES = Source("make bench-state ARGS='--parts touches'", "c0aa13be", "2026-11-27", _MACHINE)
 REQUESTS = Source("make bench-requests", "a73aebd7", "2026-11-25", _MACHINE)
 KINDS = Source(
     "make bench-scale ARGS='--rounds 1 --slots 2 --rows 250000 --epochs 5 --functions batches added'",
-    "f6a7ebef",
-    "2026-11-25",
+    "c0aa13be",
+    "2026-11-27",
     _MACHINE,
 )
 FILES = Source("make bench-checkpoints", "08f3023", "2026-11-21", _MACHINE)
@@ -51,13 +51,13 @@ def _requests(value: float, meaning: str) -> Constant:
 
 _HASHMAP = BackendConstants(
     slots_us={
-        "record": _us(1.16, "HashMap: a slot, per row, a function per record"),
-        "batch": _us(0.44, "HashMap: a slot, per row, a function on batches", KINDS),
+        "record": _us(1.06, "HashMap: a slot, per row, a function per record"),
+        "batch": _us(0.28, "HashMap: a slot, per row, a function on batches", KINDS),
         "batch-per-key": _us(
-            0.34, "HashMap: a slot, per row, a function on batches that answers per key", KINDS
+            0.23, "HashMap: a slot, per row, a function on batches that answers per key", KINDS
         ),
     },
-    touch_us=_us(3.0, "HashMap: a slot, once more for each key that an epoch touches", TOUCHES),
+    touch_us=_us(2.6, "HashMap: a slot, once more for each key that an epoch touches", TOUCHES),
     memory=KeyCost(
         _bytes(245.0, "HashMap: memory of a key"),
         _byte(1.08, "bytes", "HashMap: memory for each byte of its values"),
@@ -87,13 +87,13 @@ _HASHMAP = BackendConstants(
 )
 _ROCKSDB = BackendConstants(
     slots_us={
-        "record": _us(1.32, "RocksDB: a slot, per row, a function per record"),
-        "batch": _us(0.55, "RocksDB: a slot, per row, a function on batches", KINDS),
+        "record": _us(1.11, "RocksDB: a slot, per row, a function per record"),
+        "batch": _us(0.31, "RocksDB: a slot, per row, a function on batches", KINDS),
         "batch-per-key": _us(
-            0.55, "RocksDB: a slot, per row, a function on batches that answers per key", KINDS
+            0.24, "RocksDB: a slot, per row, a function on batches that answers per key", KINDS
         ),
     },
-    touch_us=_us(18.4, "RocksDB: a slot, once more for each key that an epoch touches", TOUCHES),
+    touch_us=_us(13.8, "RocksDB: a slot, once more for each key that an epoch touches", TOUCHES),
     memory=None,
     disk=KeyCost(
         _bytes(18.0, "RocksDB: a key on disk"),
@@ -113,7 +113,7 @@ KNOWN = Constants(
     # The JVM carries the same rows for each kind of function. Runs of the others were too short to tell them apart.
     spark_us=dict.fromkeys(FUNCTIONS, _us(1.05, "Spark and the driver, per row")),
     backends={"hashmap": _HASHMAP, "rocksdb": _ROCKSDB},
-    miss_us=_us(25.0, "RocksDB: a slot, once more for each key that is touched and not in memory", TOUCHES),
+    miss_us=_us(12.0, "RocksDB: a slot, once more for each key that is touched and not in memory", TOUCHES),
     upload=Constant(
         4.0, "times", "RocksDB: bytes uploaded for each byte of the keys that changed", FILES, _CPU
     ),
