@@ -19,9 +19,13 @@ class KeyGroupsOfKeys:
     def add(self, cells: KeysView[base.Cell], kgs: Mapping[Any, int]) -> None:
         """Remember the key groups of the keys of these cells."""
         by_key = self.by_key
-        for cell in cells - by_key.keys():
-            key = base.key_of(cell)
-            by_key[key] = kgs[key]
+        # Not ``cells - by_key.keys()``: that walks all keys of the operator, 19 ms of a commit for a million of them.
+        if cells <= by_key.keys():
+            return
+        for cell in cells:
+            if cell not in by_key:
+                key = base.key_of(cell)
+                by_key[key] = kgs[key]
 
     @property
     def is_mostly_garbage(self) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import abc
 import itertools
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -91,7 +92,7 @@ class HashMapValueTable(HashMapCells):
     def apply(self, changes: TableChanges, kgs: Mapping[Any, int]) -> int:
         """Apply one epoch's changes; the number of deletions."""
         self.cells.fold()
-        gone = [cell for cell, value in changes.values.items() if value is DELETED]
+        gone = sum(map(operator.is_, changes.values.values(), itertools.repeat(DELETED)))
         if not gone:
             self.cells.top.update(changes.values)
             return 0
@@ -100,7 +101,7 @@ class HashMapValueTable(HashMapCells):
                 self.cells.delete(cell)
             else:
                 self.cells.set(cell, value)
-        return len(gone)
+        return gone
 
     def _load(self, codec: TableCodec, row: CanonicalRow) -> None:
         assert codec.value_type is not None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import operator
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -109,8 +110,8 @@ class TableOverlay:
 
     def changed_numbers(self) -> list[int]:
         """Numbers of the changed entries of a value state in the default namespace, without columns."""
-        pairs = zip(self.entries, self.read, strict=True)
-        return [number for number, (value, read) in enumerate(pairs) if value is not read]
+        is_changed = map(operator.is_not, self.entries, self.read)
+        return list(itertools.compress(itertools.count(), is_changed))
 
     def changed_in_rooms(self) -> Iterator[tuple[int, Any, Any]]:
         """Number, namespace and value of the changed entries of a value state in the other namespaces."""
