@@ -28,7 +28,7 @@ class Rows:
 def brought(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What each Spark job was: its rows, its attempt, its first part."""
     monkeypatch.setattr(feeding.Feeding, "__init__", lambda *_: None)
-    monkeypatch.setattr(feeding.Feeding, "_in_tasks", lambda _, rows: rows)
+    monkeypatch.setattr(feeding.Feeding, "_in_tasks", lambda _, rows, **__: rows)
     return []
 
 
