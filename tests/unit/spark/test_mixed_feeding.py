@@ -34,6 +34,7 @@ def brought(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 def make(monkeypatch: pytest.MonkeyPatch, brought: list[Any], failures: int) -> feeding.Feeding:
     made = feeding.Feeding(*[None] * 5)  # type: ignore[arg-type]
+    made._is_selected = False
     made._shipping = SimpleNamespace(  # type: ignore[assignment]
         of_epoch=lambda frame: Rows("sources"), of_outputs=lambda outputs: Rows("output")
     )
@@ -96,6 +97,7 @@ def test_only_an_operator_of_both_is_mixed(
     brought: list[Any], second: graph.Input | None, mixed: bool
 ) -> None:
     made = feeding.Feeding(*[None] * 5)  # type: ignore[arg-type]
+    made._is_selected = False
     made.operator = SimpleNamespace(inputs=(ONE,) if second is None else (ONE, second))  # type: ignore[assignment]
     assert made.reads_batch
     assert made.is_mixed is mixed

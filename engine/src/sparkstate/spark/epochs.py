@@ -223,6 +223,11 @@ class EpochRunner:
         """Whether :meth:`complete` needs nothing of the epoch's frame, so that the next epoch may begin before it."""
         return not any(each.is_mixed for each in self._feedings.values())
 
+    @property
+    def calls_sinks(self) -> bool:
+        """Whether a sink is a function of the user's, which is called at the end of an epoch."""
+        return any(not isinstance(node.sink, FileSink) for node in self._graph.sinks)
+
     def _wait(self) -> None:
         with self.paused.measured():
             self._may_go_on()

@@ -178,6 +178,11 @@ class Query:
         """
         return capture.take(self.directory, epoch, watermark_ms, self._calls.folders, heartbeat=self._beats)
 
+    def has_begun(self, epoch: int) -> bool:
+        """Whether Spark has begun the micro-batch of ``epoch`` by now, and for rows, not for the heartbeat alone."""
+        has_begun = (self.directory / "offsets" / str(epoch)).is_file()
+        return has_begun and not (self._beats and capture.only_heartbeat(self.directory, epoch))
+
     def hold(self) -> None:
         """Wait for the epoch that runs, and let none begin after it. The query itself goes on to its next callback,
         which ends it: nobody waits for that where the next pod waits for this driver's end (RFC 0008)."""

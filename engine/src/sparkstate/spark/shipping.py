@@ -44,7 +44,7 @@ def in_query(declared: graph.Graph, max_parallelism: int) -> Sequence[Column]:
         for operator in declared.operators.values()
         if any(each.upstream is None for each in operator.inputs)
     ]
-    if declared.input_count > 1 or len(readers) != 1 or readers[0].second is not None:
+    if len(readers) != 1 or readers[0].second is not None or declared.input_count > 1:
         return ()
     return _of_one(declared, readers[0], plans.stream_type(declared, None), max_parallelism)
 
