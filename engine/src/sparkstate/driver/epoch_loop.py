@@ -55,9 +55,9 @@ class EpochLoop:
     def on_epoch(self, frame: DataFrame | None, epoch: int) -> None:
         """The callback of a Spark micro-batch.
 
-        If the end of the epoch needs nothing done, its end goes on beside the next one's beginning, where that pays.
-        Otherwise it ends here: only within the callback do Spark's files hold this epoch's position and no later one
-        (RFC 0007).
+        If the end of the epoch needs nothing done, its end goes on beside the next one's beginning, where that pays
+        (RFC 0007). Otherwise it ends here: only within the callback do Spark's files hold the position of this epoch
+        and of none that is later.
         """
         if frame is None:  # whether timers are due is known when the epoch before is complete
             self._pipeline.settle()

@@ -1,11 +1,12 @@
 """Whether an epoch ends beside the beginning of the next one, where nothing forbids it. Pure.
 
 It pays where the sources have more rows: Spark plans and reads them meanwhile. Where they have none, Spark writes down
-that the epoch is over and looks for new rows up to a hundred times a second, on the processors that the sink's job
-uses, and a small epoch is answered later for that (RFC 0056).
+that the epoch is over and looks for new rows up to a hundred times a second. The sink's job then shares the processors
+with that, and a small epoch is answered later (RFC 0056).
 
-An epoch that ends beside the next one shows whether there are more rows: Spark has begun the next one by then, or has
-not. Where it has not, the following epochs end before the next one begins, and after them another one tries.
+An epoch that ends beside the next one shows whether there are more rows: Spark has begun the next one by then, or it
+still waits for rows. If it waits, the following epochs end before the next one begins, and after them another one
+overlaps as a try.
 """
 
 from __future__ import annotations

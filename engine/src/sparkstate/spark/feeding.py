@@ -79,8 +79,8 @@ class Feeding:
         *,
         is_selected: bool = False,
     ) -> None:
-        """``is_selected``: the query has selected the columns to ship (``shipping.in_query``), for as many tasks as
-        :func:`tasks_at_once` says."""
+        """``is_selected``: the query has selected the columns to ship (``shipping.in_query``), and its frames have no
+        more partitions than :func:`tasks_at_once` says."""
         self.operator = operator
         self._is_selected = is_selected
         self._group = group
@@ -225,7 +225,8 @@ def _parts(declared: graph.Graph, operator: graph.Operator) -> feed.Parts | feed
 
 def tasks_at_once(session: SparkSession, slots: int) -> int:
     """How many tasks bring the rows of an epoch, however many partitions its sources have."""
-    return max(slots, session.sparkContext.defaultParallelism)
+    parallelism: int = session.sparkContext.defaultParallelism
+    return max(slots, parallelism)
 
 
 def runs_copies(conf: SparkConf) -> bool:
