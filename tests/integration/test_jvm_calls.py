@@ -22,7 +22,7 @@ from sparkstate import phases
 from sparkstate.clock import SystemClock
 from sparkstate.settings import TriggerSettings
 from sparkstate.slots.group import SlotGroup
-from sparkstate.spark import graph, planning, plans
+from sparkstate.spark import feeding, graph, planning, plans, shipping
 from sparkstate.spark.epochs import EpochRunner
 from sparkstate.spark.query import Query
 from sparkstate.spark.watermarks import Watermarks
@@ -75,6 +75,7 @@ class Counted:
             recorder,
             lambda: None,
             60.0,
+            is_selected=True,
         )
 
         def epoch(frame: DataFrame | None, number: int) -> None:
@@ -93,6 +94,8 @@ class Counted:
                 TriggerSettings(available_now=True),
                 epoch,
                 time,
+                selected=shipping.in_query(self._declared, slots.KEY_SPACE.max_parallelism),
+                tasks=feeding.tasks_at_once(self._spark, 1),
             )
             assert query.wait(120)
             assert query.failure is None
@@ -122,7 +125,7 @@ def counted(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Counted]
 
 
 @pytest.mark.parametrize(
-    ("counted", "most"), [("function", 95), ("files", 60)], indirect=["counted"], ids=["function", "files"]
+    ("counted", "most"), [("function", 86), ("files", 51)], indirect=["counted"], ids=["function", "files"]
 )
 def test_an_epoch_calls_the_jvm_no_more_often_than_it_did(counted: Counted, most: int) -> None:
     counted.run()

@@ -169,3 +169,31 @@ def test_columns_may_have_any_characters_in_their_names(count: int) -> None:
         (row,) = each.collect()
         found = [row[name if count == 1 else columns.of_input(number, name)] for name in names]
         assert (found, row[columns.TIMESTAMP]) == (["x", 1, 2, 3], 3)
+
+
+def test_the_query_selects_for_an_operator_that_reads_the_only_input_alone() -> None:
+    session = spark_session.get()
+    frame = session.createDataFrame(A, "k double, text string, at bigint")
+    declared = graph.Graph()
+    declared.add_sources([graph.Source(frame=frame, event_time="at")])
+    declared.operators["op"] = made = operator()
+    declared.operators["behind"] = replace(operator(upstream=("op", None)), uid="behind")
+    selected = frame.select(*shipping.in_query(declared, 128))
+    wanted = ship(declared, made).of_epoch(frame)
+    assert selected.columns == wanted.columns
+    assert sorted(selected.collect()) == sorted(wanted.collect())
+
+
+def test_operators_that_share_the_rows_of_an_epoch_select_their_own() -> None:
+    declared, _ = declare()
+    declared.operators["op"] = operator()
+    assert not shipping.in_query(declared, 128), "two inputs"
+    frame = spark_session.get().createDataFrame(A, "k double, text string, at bigint")
+    declared = graph.Graph()
+    declared.add_sources([graph.Source(frame=frame, event_time="at")])
+    declared.operators["op"] = operator(second=graph.Input(keys=("k",), upstream=None, event_time=None))
+    assert not shipping.in_query(declared, 128), "one input, connected with itself"
+    declared.operators["op"] = operator()
+    assert shipping.in_query(declared, 128)
+    declared.operators["other"] = replace(operator(), uid="other")
+    assert not shipping.in_query(declared, 128), "two readers"

@@ -80,7 +80,7 @@ class Life:
             lineage = SimpleNamespace(created=True, id="l", store=SimpleNamespace(url="file:///l"))
             return SimpleNamespace(lineage=lineage, log=SimpleNamespace(token=SimpleNamespace(life=1)))
 
-        def runner(_parts: Parts, _origin: Origin, _pool: object, pauses: object) -> object:
+        def runner(_parts: Parts, _origin: Origin, _pool: object, pauses: object, *_: object) -> object:
             life.pauses = pauses
             made = mock.MagicMock()
             result = SimpleNamespace(

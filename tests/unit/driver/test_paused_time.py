@@ -90,8 +90,8 @@ def test_a_restore_makes_no_partition_idle(tmp_path: Path, monkeypatch: pytest.M
         stop=none,
     )
     monkeypatch.setattr(starting.SlotPool, "start", lambda *_: slot_pool)
-    running = SimpleNamespace(stop=none)
-    monkeypatch.setattr(starting.query, "Query", SimpleNamespace(start=lambda *_: running))
+    running = SimpleNamespace(stop=none, is_selected=False)
+    monkeypatch.setattr(starting.query, "Query", SimpleNamespace(start=lambda *_, **__: running))
     monkeypatch.setattr(starting, "_watermarks", lambda *_: sources())
     monkeypatch.setattr(starting, "_checkpoints", lambda *_: SimpleNamespace(abandon=none))
     runners: list[EpochRunner] = []
@@ -100,7 +100,7 @@ def test_a_restore_makes_no_partition_idle(tmp_path: Path, monkeypatch: pytest.M
     context = SimpleNamespace(
         clock=time,
         phases=phases.Phases("driver", time, {}),
-        settings=SimpleNamespace(trigger=None, sink_timeout_s=60.0),
+        settings=SimpleNamespace(trigger=None, sink_timeout_s=60.0, slots=1),
         requests=SimpleNamespace(ending=lambda: False),
         view=SimpleNamespace(happened=none),
         work_dir=tmp_path,
@@ -108,7 +108,9 @@ def test_a_restore_makes_no_partition_idle(tmp_path: Path, monkeypatch: pytest.M
     )
     parts: Any = SimpleNamespace(
         context=context,
-        prepared=SimpleNamespace(session=None, declared=nothing),
+        prepared=SimpleNamespace(
+            session=SimpleNamespace(sparkContext=SimpleNamespace(defaultParallelism=1)), declared=nothing
+        ),
         job_storage=SimpleNamespace(seed_position=none),
         heartbeat=True,
     )

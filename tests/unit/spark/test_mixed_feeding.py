@@ -28,12 +28,13 @@ class Rows:
 def brought(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What each Spark job was: its rows, its attempt, its first part."""
     monkeypatch.setattr(feeding.Feeding, "__init__", lambda *_: None)
-    monkeypatch.setattr(feeding.Feeding, "_in_tasks", lambda _, rows: rows)
+    monkeypatch.setattr(feeding.Feeding, "_in_tasks", lambda _, rows, **__: rows)
     return []
 
 
 def make(monkeypatch: pytest.MonkeyPatch, brought: list[Any], failures: int) -> feeding.Feeding:
     made = feeding.Feeding(*[None] * 5)  # type: ignore[arg-type]
+    made._is_selected = False
     made._shipping = SimpleNamespace(  # type: ignore[assignment]
         of_epoch=lambda frame: Rows("sources"), of_outputs=lambda outputs: Rows("output")
     )
@@ -96,6 +97,7 @@ def test_only_an_operator_of_both_is_mixed(
     brought: list[Any], second: graph.Input | None, mixed: bool
 ) -> None:
     made = feeding.Feeding(*[None] * 5)  # type: ignore[arg-type]
+    made._is_selected = False
     made.operator = SimpleNamespace(inputs=(ONE,) if second is None else (ONE, second))  # type: ignore[assignment]
     assert made.reads_batch
     assert made.is_mixed is mixed

@@ -7,6 +7,7 @@ from sparkstate.control import driver_life
 from sparkstate.control.port import SavepointTrigger
 from sparkstate.driver import draining, failure_cause
 from sparkstate.driver.checkpoints import Checkpoints
+from sparkstate.driver.epoch_overlap import EpochOverlap
 from sparkstate.driver.epoch_pipeline import EpochPipeline
 from sparkstate.driver.parts import Origin, Parts
 from sparkstate.driver.pausing import Pauses
@@ -39,6 +40,7 @@ class EpochLoop:
         self._checkpoints = checkpoints
         self._pauses = pauses
         self._pipeline = pipeline
+        self._overlap = EpochOverlap()
         self._last_epoch = origin.epoch
         self._has_committed = False
         restored = origin.restored
@@ -53,16 +55,17 @@ class EpochLoop:
     def on_epoch(self, frame: DataFrame | None, epoch: int) -> None:
         """The callback of a Spark micro-batch.
 
-        If the end of the epoch needs nothing done, its end goes on beside the next one's beginning. Otherwise
-        it ends here: only within the callback do Spark's files hold this epoch's position and no later one (RFC 0007).
+        If the end of the epoch needs nothing done, its end goes on beside the next one's beginning, where that pays
+        (RFC 0007). Otherwise it ends here: only within the callback do Spark's files hold the position of this epoch
+        and of none that is later.
         """
         if frame is None:  # whether timers are due is known when the epoch before is complete
             self._pipeline.settle()
         fed = self._runner.begin(frame, epoch)
         self._pipeline.settle()
-        may_overlap = frame is not None and self._runner.may_overlap
+        may_overlap = frame is not None and self._runner.may_overlap and self._overlap.pays
         if may_overlap and not self._checkpoints.wants_epoch():
-            self._pipeline.start(lambda: self._complete(fed, idle=False))
+            self._pipeline.start(lambda: self._complete(fed, idle=False, overlapped=True))
             return
         result = self._complete(fed, idle=frame is None)
         request = self._checkpoints.stop_requested()
@@ -77,8 +80,14 @@ class EpochLoop:
                 checkpoints, lambda: checkpoints.start(epoch, at, self._position(epoch, at))
             )
 
-    def _complete(self, fed: FedEpoch, *, idle: bool) -> EpochResult:
+    def _complete(self, fed: FedEpoch, *, idle: bool, overlapped: bool = False) -> EpochResult:
+        clock = self._parts.context.clock
+        began_s = clock.monotonic()
         result = self._runner.complete(fed)
+        if fed.batch is not None and self._runner.calls_sinks:
+            was_of_use = overlapped and self._running.has_begun(fed.epoch + 1)
+            took_s = clock.monotonic() - began_s
+            self._overlap = self._overlap.after(took_s, overlapped=overlapped, was_of_use=was_of_use)
         self._note(result, fed.epoch, idle=idle and not result.timers_fired and not result.swept)
         return result
 

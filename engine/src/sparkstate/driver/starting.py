@@ -26,7 +26,7 @@ from sparkstate.driver.pausing import Pauses
 from sparkstate.driver.slot_pool import SlotPool
 from sparkstate.driver.storage_outages import heard
 from sparkstate.driver.watching import Loss
-from sparkstate.spark import capture, epochs, query, watermarks
+from sparkstate.spark import capture, epochs, feeding, query, shipping, watermarks
 from sparkstate.spark.watermarks import Watermarks
 
 _LAST_EPOCH_S = 10.0
@@ -75,7 +75,7 @@ def _start(
     loss = Loss(over)
     slot_pool.watch_executors(over, loss.note)
     pauses = Pauses(parts, lambda: loss.error, over)
-    runner = _runner(parts, origin, slot_pool, pauses)
+    runner = _runner(parts, origin, slot_pool, pauses, running)
     after_epochs.callback(runner.close)
     ends.callback(runner.end_rehearsal)
     first.manned(runner)
@@ -106,12 +106,16 @@ def _query(
         context.settings.trigger,
         first.on_epoch,
         context.clock,
+        selected=shipping.in_query(prepared.declared, origin.key_space.max_parallelism),
+        tasks=feeding.tasks_at_once(prepared.session, context.settings.slots),
     )
     ends.callback(_stop, running)
     return running
 
 
-def _runner(parts: Parts, origin: Origin, slot_pool: SlotPool, pauses: Pauses) -> epochs.EpochRunner:
+def _runner(
+    parts: Parts, origin: Origin, slot_pool: SlotPool, pauses: Pauses, running: query.Query
+) -> epochs.EpochRunner:
     prepared, context = parts.prepared, parts.context
     return epochs.EpochRunner(
         prepared.session,
@@ -123,6 +127,7 @@ def _runner(parts: Parts, origin: Origin, slot_pool: SlotPool, pauses: Pauses) -
         context.phases,
         pauses.may_go_on,
         context.settings.sink_timeout_s,
+        is_selected=running.is_selected,
     )
 
 

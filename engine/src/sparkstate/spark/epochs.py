@@ -129,7 +129,10 @@ class EpochRunner:
         phases_: phases.Phases,
         may_go_on: Callable[[], None],
         sink_timeout_s: float,
+        *,
+        is_selected: bool = False,
     ) -> None:
+        """``is_selected``: the frames of epochs have the columns that the job's only reader ships."""
         self._session = session
         self._graph = declared
         self._group = group
@@ -141,7 +144,14 @@ class EpochRunner:
         self.paused = PausedTime(clock_)
         self._sink_timeout_s = sink_timeout_s
         self._feedings = {
-            uid: feeding.Feeding(session, declared, operator, key_space, group)
+            uid: feeding.Feeding(
+                session,
+                declared,
+                operator,
+                key_space,
+                group,
+                is_selected=is_selected and operator.upstream is None,
+            )
             for uid, operator in declared.operators.items()
         }
         self._sink_pool = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="sink")
@@ -212,6 +222,11 @@ class EpochRunner:
     def may_overlap(self) -> bool:
         """Whether :meth:`complete` needs nothing of the epoch's frame, so that the next epoch may begin before it."""
         return not any(each.is_mixed for each in self._feedings.values())
+
+    @property
+    def calls_sinks(self) -> bool:
+        """Whether a sink is a function of the user's, which is called at the end of an epoch."""
+        return any(not isinstance(node.sink, FileSink) for node in self._graph.sinks)
 
     def _wait(self) -> None:
         with self.paused.measured():

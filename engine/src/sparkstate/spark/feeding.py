@@ -76,8 +76,13 @@ class Feeding:
         operator: graph.Operator,
         key_space: KeySpace,
         group: SlotGroup,
+        *,
+        is_selected: bool = False,
     ) -> None:
+        """``is_selected``: the query has selected the columns to ship (``shipping.in_query``), and its frames have no
+        more partitions than :func:`tasks_at_once` says."""
         self.operator = operator
+        self._is_selected = is_selected
         self._group = group
         # Not ``getConf``, which copies all settings: 190 calls of the JVM.
         self._has_copies = runs_copies(session.sparkContext._conf)
@@ -86,7 +91,7 @@ class Feeding:
         groups = [int(np.argmax(owners == slot)) for slot in range(len(group))]
         self._shipping = shipping.Shipping(declared, operator, key_space.max_parallelism, groups)
         self._key_space = key_space
-        self._tasks = max(len(group), session.sparkContext.defaultParallelism)
+        self._tasks = tasks_at_once(session, len(group))
         self._parts = _parts(declared, operator)
         self._choice = combining.Choice()
         if self._has_copies and self.is_mixed:
@@ -113,7 +118,10 @@ class Feeding:
 
     def shipped(self, frame: DataFrame) -> DataFrame:
         """The columns that a slot needs of each row in an epoch's frame."""
-        return self._in_tasks(self._shipping.of_epoch(frame))
+        return self._in_tasks(self._of_epoch(frame), is_coalesced=self._is_selected)
+
+    def _of_epoch(self, frame: DataFrame) -> DataFrame:
+        return frame if self._is_selected else self._shipping.of_epoch(frame)
 
     def note(self, rows: int, fed: FedRows) -> None:
         """The slots counted so many rows of an epoch that brought them ``fed``."""
@@ -127,11 +135,11 @@ class Feeding:
             return rows, False
         return self._shipping.combined(rows.coalesce(self._tasks)), True
 
-    def _in_tasks(self, rows: DataFrame) -> DataFrame:
+    def _in_tasks(self, rows: DataFrame, *, is_coalesced: bool = False) -> DataFrame:
         """In as many partitions as tasks run at once."""
         if self._has_copies:
             return rows.repartitionById(len(self._group), self._slot)
-        return rows.coalesce(self._tasks)
+        return rows if is_coalesced else rows.coalesce(self._tasks)
 
     @functools.cached_property
     def _slot(self) -> Column:
@@ -141,13 +149,14 @@ class Feeding:
     def run(self, frame: DataFrame, times: EpochTimes) -> FedRows:
         """Bring all rows of an epoch; they wait in the slots for the commit of the one that it follows. Raises the
         slots' error, or Spark's about a task that failed for good."""
-        return self._run(self._shipping.of_epoch(frame), times)
+        return self._run(self._of_epoch(frame), times, is_coalesced=self._is_selected)
 
-    def _run(self, rows: DataFrame, times: EpochTimes) -> FedRows:
+    def _run(self, rows: DataFrame, times: EpochTimes, *, is_coalesced: bool = False) -> FedRows:
         chosen, is_combined = self._combined(rows)
+        in_tasks = self._in_tasks(chosen, is_coalesced=is_coalesced and not is_combined)
         told = combining.naming_overflows(self.operator.uid, times.epoch)
         with told if is_combined else contextlib.nullcontext():
-            fed = self._bring(self._in_tasks(chosen), times, range(1, _TRIES + 1))
+            fed = self._bring(in_tasks, times, range(1, _TRIES + 1))
         return dataclasses.replace(fed, is_combined=is_combined)
 
     def run_outputs(
@@ -212,6 +221,12 @@ def _parts(declared: graph.Graph, operator: graph.Operator) -> feed.Parts | feed
         for each in operator.inputs
     ]
     return feed.PartsOfInputs(tuple(found)) if len(found) > 1 else found[0] or feed.Parts()
+
+
+def tasks_at_once(session: SparkSession, slots: int) -> int:
+    """How many tasks bring the rows of an epoch, however many partitions its sources have."""
+    parallelism: int = session.sparkContext.defaultParallelism
+    return max(slots, parallelism)
 
 
 def runs_copies(conf: SparkConf) -> bool:

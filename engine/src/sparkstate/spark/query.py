@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent import futures
 from functools import cached_property, reduce
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQuery
 
@@ -96,12 +96,15 @@ class Query:
         directory: Path,
         *,
         beats: bool,
+        is_selected: bool,
     ) -> None:
         self._session = session
         self._query = query
         self._calls = calls
         self.directory = directory
         self._beats = beats
+        self.is_selected = is_selected
+        """Whether frames have the columns to ship, not those of the job's inputs."""
 
     @classmethod
     def start(
@@ -112,8 +115,14 @@ class Query:
         trigger: TriggerSettings,
         on_epoch: OnEpoch,
         clock: Clock,
+        selected: Sequence[Column] = (),
+        tasks: int = 1,
     ) -> Query:
-        """Start a query; a seeded directory resumes after its epoch. ``on_epoch`` may be called before this returns."""
+        """Start a query; a seeded directory resumes after its epoch. ``on_epoch`` may be called before this returns.
+
+        ``selected``: the columns of the frames that it is called with (``shipping.in_query``), which then have at most
+        ``tasks`` partitions. Without them, frames have those of the job's inputs, and the partitions of its sources.
+        """
         _quiet(session)
         beats = not trigger.available_now
         calls = _EpochCalls(session, directory, on_epoch, clock, beats=beats)
@@ -126,7 +135,7 @@ class Query:
         )
         try:
             query = (
-                _input(session, declared, beats=beats)
+                _input(session, declared, selected, tasks, beats=beats)
                 .writeStream.foreachBatch(calls.__call__)
                 .option("checkpointLocation", str(directory))
                 .trigger(**arguments)
@@ -136,7 +145,7 @@ class Query:
             calls.stopping.set()
             raise
         calls.started(query)
-        return cls(session, query, calls, directory, beats=beats)
+        return cls(session, query, calls, directory, beats=beats, is_selected=bool(selected))
 
     @property
     def failure(self) -> BaseException | None:
@@ -169,6 +178,11 @@ class Query:
         """
         return capture.take(self.directory, epoch, watermark_ms, self._calls.folders, heartbeat=self._beats)
 
+    def has_begun(self, epoch: int) -> bool:
+        """Whether Spark has begun the micro-batch of ``epoch`` by now, and for rows, not for the heartbeat alone."""
+        has_begun = (self.directory / "offsets" / str(epoch)).is_file()
+        return has_begun and not (self._beats and capture.only_heartbeat(self.directory, epoch))
+
     def hold(self) -> None:
         """Wait for the epoch that runs, and let none begin after it. The query itself goes on to its next callback,
         which ends it: nobody waits for that where the next pod waits for this driver's end (RFC 0008)."""
@@ -199,7 +213,9 @@ class Query:
                 return
 
 
-def _input(session: SparkSession, declared: graph.Graph, *, beats: bool) -> DataFrame:
+def _input(
+    session: SparkSession, declared: graph.Graph, selected: Sequence[Column], tasks: int, *, beats: bool
+) -> DataFrame:
     frames = []
     several = len(declared.sources) > 1
     for number, source in enumerate(declared.sources):
@@ -207,7 +223,8 @@ def _input(session: SparkSession, declared: graph.Graph, *, beats: bool) -> Data
         frames.append(frame.withColumn(columns.SOURCE, F.lit(number)) if several else frame)
     if beats:
         frames.append(_heartbeat(session, frames[0]))
-    return reduce(DataFrame.union, frames)
+    rows = reduce(DataFrame.union, frames)
+    return rows.select(*selected).coalesce(tasks) if selected else rows
 
 
 def _heartbeat(session: SparkSession, like: DataFrame) -> DataFrame:
