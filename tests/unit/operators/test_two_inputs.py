@@ -152,7 +152,16 @@ def row_of(of_input: int, key: str, value: int) -> dict[str, Any]:
     return {"name": key, "w": value} if of_input else {"k": key, "v": value}
 
 
-def make_batch(rows: list[Any]) -> pa.RecordBatch:
+NUMBERS = {"a": -(2**63), "b": 0, "c": 7}
+"""Keys that are whole numbers."""
+
+
+def with_keys(schema: pa.Schema, kind: pa.DataType) -> pa.Schema:
+    """The same columns, those of the key of another type."""
+    return pa.schema([each.with_type(kind) if each.name in ("k", "name") else each for each in schema])
+
+
+def make_batch(rows: list[Any], kind: pa.DataType = pa.string()) -> pa.RecordBatch:  # noqa: B008 - a constant
     """As a task ships them: the columns of both inputs."""
 
     def column(of_input: int, place: int, kind: pa.DataType) -> pa.Array:
@@ -160,12 +169,12 @@ def make_batch(rows: list[Any]) -> pa.RecordBatch:
 
     return pa.record_batch(
         {
-            columns.of_input(0, "k"): column(0, 1, pa.string()),
+            columns.of_input(0, "k"): column(0, 1, kind),
             columns.of_input(0, "v"): column(0, 2, pa.int64()),
-            columns.of_input(1, "name"): column(1, 1, pa.string()),
+            columns.of_input(1, "name"): column(1, 1, kind),
             columns.of_input(1, "w"): column(1, 2, pa.int64()),
             columns.of_input(1, "x"): pa.nulls(len(rows), pa.float64()),
-            "key": pa.array([row[1] for row in rows], pa.string()),
+            "key": pa.array([row[1] for row in rows], kind),
             columns.KEY_GROUP: pa.array([ops.key_group(row[1]) for row in rows], pa.int32()),
             columns.TIMESTAMP: pa.array([row[3] for row in rows], pa.int64()),
             columns.INPUT: pa.array([row[0] for row in rows], pa.int32()),
@@ -187,22 +196,26 @@ def make_operator(**options: Any) -> Any:
 
 @pytest.mark.parametrize("by_time", [False, True], ids=["first input first", "by event time"])
 @settings(max_examples=20, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
-@given(epochs=EPOCHS, cut=st.integers(1, 4), spills=st.booleans(), late=st.booleans())
+@given(epochs=EPOCHS, cut=st.integers(1, 4), spills=st.booleans(), late=st.booleans(), numbers=st.booleans())
 def test_batches_of_both_inputs_agree_with_the_model_however_they_are_cut_and_spilled(
-    by_time: bool, epochs: list[Any], cut: int, spills: bool, late: bool
+    by_time: bool, epochs: list[Any], cut: int, spills: bool, late: bool, numbers: bool
 ) -> None:
-    model = Model(by_time, late)
-    options: dict[str, Any] = {"sort_by_event_time": by_time}
+    model, kind = Model(by_time, late), pa.int64() if numbers else pa.string()
+    options: dict[str, Any] = {"sort_by_event_time": by_time, "output_schema": with_keys(OUT, kind)}
+    if numbers:
+        options["key_type"] = Types.LONG()
+        epochs = [([(i, NUMBERS[k], v, t) for i, k, v, t in rows], end) for rows, end in epochs]
     if late:
-        options |= {"late_tag": "late1", "second_late_tag": "late2", "side_schemas": LATE}
+        sides = {tag: with_keys(schema, kind) for tag, schema in LATE.items()}
+        options |= {"late_tag": "late1", "second_late_tag": "late2", "side_schemas": sides}
     with tempfile.TemporaryDirectory() as folder:
-        side = Side(Path(folder), 0 if spills else None, Remember(), **SHAPE, **options)  # type: ignore[arg-type]
+        side = Side(Path(folder), 0 if spills else None, Remember(), **{**SHAPE, **options})  # type: ignore[arg-type]
         operator = side.operator
         before, out, late_rows = MIN_WATERMARK, [], []
         for number, (rows, watermark) in enumerate(epochs):
             overlay = operator.begin(number, before, 0)
             for start in range(0, len(rows), cut):
-                operator.process_batch(overlay, make_batch(rows[start : start + cut]))
+                operator.process_batch(overlay, make_batch(rows[start : start + cut], kind))
             before = max(before, watermark)
             operator.finish(overlay, before)
             out += ops.rows_of(overlay)
