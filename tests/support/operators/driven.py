@@ -82,12 +82,12 @@ def make_operator(
 
 
 def make_batch(*rows: tuple[Any, Any, Any], key_groups: list[int | None] | None = None) -> pa.RecordBatch:
-    """A batch of (user, amount, timestamp)."""
+    """A batch of (user, amount, timestamp); users are text, or whole numbers."""
     users, amounts, stamps = zip(*rows, strict=True) if rows else ((), (), ())
     groups = [key_group(user) for user in users] if key_groups is None else key_groups
     return pa.record_batch(
         {
-            "user": pa.array(users, pa.string()),
+            "user": pa.array(users, pa.int64() if any(type(user) is int for user in users) else pa.string()),
             "amount": pa.array(amounts, pa.int64()),
             columns.TIMESTAMP: pa.array(stamps, pa.int64()),
             columns.KEY_GROUP: pa.array(groups, pa.int32()),

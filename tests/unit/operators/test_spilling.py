@@ -26,6 +26,8 @@ from sparkstate.state.descriptors import ListStateDescriptor, ValueStateDescript
 from sparkstate.state.ttl import StateTtlConfig
 
 USERS = ["ann", "bob", "cleo", "dora", "emil"]
+NUMBERS = [-(2**63), -1, 0, 7, 2**63 - 1]
+"""The same users by number."""
 ERRORS = {"errors": pa.schema([("user", pa.string()), ("amount", pa.int64()), ("error", pa.string())])}
 
 rows = st.tuples(
@@ -40,7 +42,12 @@ epochs = st.lists(
 )
 
 
-def live(side: Side, life: list[Any]) -> list[Any]:
+def with_numbers(schema: pa.Schema) -> pa.Schema:
+    """The same columns, where users are numbers."""
+    return pa.schema([each.with_type(pa.int64()) if each.name == "user" else each for each in schema])
+
+
+def live(side: Side, life: list[Any], users: list[Any]) -> list[Any]:
     """Run all epochs; what came out of each, by output, whatever the order among keys."""
     found = []
     before = MIN_WATERMARK
@@ -54,9 +61,23 @@ def live(side: Side, life: list[Any]) -> list[Any]:
         assert {tag: overlay.row_count(tag) for tag in outputs} == {t: c.total() for t, c in outputs.items()}
         commit_overlays([(side.operator, overlay)])
         overlay.close()
-        found.append((outputs, counts, list(side.state(USERS)), side.operator.next_timer()))
+        found.append((outputs, counts, list(side.state(users)), side.operator.next_timer()))
         before = watermark
     return found
+
+
+def without_names(found: list[Any]) -> list[Any]:
+    """What ``live`` found, without the users: rows in any order, values of state, times of timers."""
+    return [
+        (
+            {tag: Counter(row[1:2] for row in rows.elements()) for tag, rows in outputs.items()},
+            counts,
+            [each[1:] for each in state if len(each) == 4],
+            [sorted(timer[0] for timer in each[1]) for each in state if len(each) == 2],
+            next_timer,
+        )
+        for outputs, counts, state, next_timer in found
+    ]
 
 
 LIFETIMES = {
@@ -71,26 +92,36 @@ LIFETIMES = {
     [(False, "no ttl"), (True, "no ttl"), (False, "processing time"), (True, "event time")],
     ids=["as it comes", "sorted", "expiring in processing time", "expiring in event time"],
 )
-@settings(max_examples=12, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
-@given(life=epochs, chunk=st.integers(1, 3))
+@settings(max_examples=10, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@given(life=epochs, chunk=st.integers(1, 3), numbers=st.booleans())
 def test_a_life_with_every_batch_and_timer_spilled_is_the_same_as_one_in_memory(
-    sort: bool, ttl: str, life: list[Any], chunk: int
+    sort: bool, ttl: str, life: list[Any], chunk: int, numbers: bool
 ) -> None:
     options: dict[str, Any] = {
         "on_error": "side-output",
         "side_schemas": SIDES | ERRORS,
         "sort_by_event_time": sort,
     }
+    users: list[Any] = NUMBERS if numbers else USERS
+    text, of_text = life, options
+    if numbers:
+        name = dict(zip(USERS, NUMBERS, strict=True))
+        life = [([[(name[u], a, t) for u, a, t in batch] for batch in each], end) for each, end in life]
+        options = options | {"key_type": Types.LONG(), "output_schema": with_numbers(ops.ROWS)}
+        options["side_schemas"] = {tag: with_numbers(schema) for tag, schema in (SIDES | ERRORS).items()}
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
         timer_chunks.patch_records(patch, chunk)
-        functions = [Everything(LIFETIMES[ttl]) for _ in range(2)]
+        functions = [Everything(LIFETIMES[ttl]) for _ in range(3)]
         sides = [
             Side(Path(folder) / "a", None, functions[0], **options),
             Side(Path(folder) / "b", 0, functions[1], **options),
+            Side(Path(folder) / "c", None, functions[2], **of_text),
         ]
         try:
-            in_memory, spilled = (live(side, life) for side in sides)
+            in_memory, spilled = (live(side, life, users) for side in sides[:2])
             assert spilled == in_memory
+            if numbers:  # keys that are found by an index, beside keys that a dict finds
+                assert without_names(live(sides[2], text, USERS)) == without_names(in_memory)
             assert sides[0].budget.spilled == 0
             assert sides[1].budget.spilled > 0 or not any(batches for batches, _ in life)
             assert sides[1].files() == []
