@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from sparkstate.functions import RuntimeContext
-from sparkstate.operators.common import garbage, numbering
+from sparkstate.operators.common import garbage, key_numbers
 from sparkstate.operators.common.overlay_operator import OverlayOperator
 from sparkstate.operators.keyed import firing
 from sparkstate.operators.keyed.calls import Calls
@@ -59,7 +59,7 @@ class KeyedOperator(OverlayOperator[OperatorSpec, Calls]):
         calls = self._calls
         with self._lock, garbage.collection_paused():
             calls.bind(overlay, overlay.watermark)
-            numbers = numbering.number_rows(
+            numbers = key_numbers.number_rows(
                 self._tables, overlay, batch, self.spec.key_columns, lambda: self._read_keys(read)
             )
             calls.outputs.start_piece(overlay)

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from sparkstate import columns
 from sparkstate.functions import MIN_WATERMARK, RuntimeContext
-from sparkstate.operators.common import garbage, numbering
+from sparkstate.operators.common import garbage, key_numbers
 from sparkstate.operators.common.overlay_operator import OverlayOperator
 from sparkstate.operators.keyed import firing
 from sparkstate.operators.rows import arrow_rows
@@ -74,7 +74,7 @@ class PairedOperator(OverlayOperator[S, C]):
         calls = self._calls
         with self._lock, garbage.collection_paused():
             calls.bind(overlay, overlay.watermark)
-            numbers = numbering.number_rows(
+            numbers = key_numbers.number_rows(
                 self._tables, overlay, batch, self.spec.key_columns, lambda: self._read_keys(read)
             )
             calls.outputs.start_piece(overlay)

@@ -13,8 +13,8 @@ from sparkstate.operators.state.overlay import Overlay
 from sparkstate.operators.state.tables import OperatorTables
 
 
-class RowNumbers:
-    """Numbers of the rows of one batch, as an array or as a list."""
+class KeyNumbers:
+    """Those of the rows of one batch, as an array or as a list."""
 
     def __init__(self, numbers: Numbers | list[int]) -> None:
         self._numbers = numbers
@@ -31,10 +31,10 @@ def number_rows(
     batch: pa.RecordBatch,
     key_columns: Sequence[str],
     read_keys: Callable[[], list[Any]],
-) -> RowNumbers:
+) -> KeyNumbers:
     """Number the keys of a batch, and read the state of new ones ahead. ``read_keys`` gives them as Python objects,
     where no array will do."""
     kgs = batch.column(columns.KEY_GROUP).to_numpy(zero_copy_only=False)
     if tables.indexes_longs:
-        return RowNumbers(tables.prefetch_longs(overlay, batch.column(key_columns[0]), kgs))
-    return RowNumbers(tables.prefetch(overlay, read_keys(), kgs))
+        return KeyNumbers(tables.prefetch_longs(overlay, batch.column(key_columns[0]), kgs))
+    return KeyNumbers(tables.prefetch(overlay, read_keys(), kgs))
