@@ -13,6 +13,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from support.operators import compiled_lives as lives
+from support.operators import timer_chunks
 
 from sparkstate.serde.types import Types
 
@@ -26,7 +27,8 @@ quick = settings(phases=[Phase.explicit, Phase.reuse, Phase.generate], max_examp
 
 @contextmanager
 def two_sides(backend: str, key_type: Any, limit: int | None = None) -> Iterator[tuple[lives.Side, lives.Side]]:
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        timer_chunks.patch_records(patch, 4)
         sides = [
             lives.Side(Path(folder) / str(is_compiled), backend, key_type, is_compiled, limit)
             for is_compiled in (True, False)
@@ -37,7 +39,7 @@ def two_sides(backend: str, key_type: Any, limit: int | None = None) -> Iterator
 
 
 @pytest.mark.parametrize("keys", KEYS)
-@pytest.mark.parametrize(("backend", "limit"), [("hashmap", None), ("rocksdb", None), ("rocksdb", 60_000)])
+@pytest.mark.parametrize(("backend", "limit"), [("hashmap", None), ("rocksdb", None), ("rocksdb", 20_000)])
 @quick
 @given(seeds)
 def test_nobody_can_tell_which_path_ran(backend: str, limit: int | None, keys: str, seed: int) -> None:
