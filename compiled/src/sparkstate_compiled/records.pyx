@@ -51,6 +51,15 @@ cdef extern from "structmember.h":
             return -1;
         return descriptor->d_member->offset;
     }
+    /* Whether the only reference to a tuple is the one at hand, so that nobody can see it change. Not from 3.14 on: there a
+       tuple keeps its hash, and a frame may use what it has not counted. */
+    static int records_is_alone(PyObject* row) {
+    #if PY_VERSION_HEX >= 0x030E0000 || defined(Py_GIL_DISABLED)
+        return 0;
+    #else
+        return Py_REFCNT(row) == 1;
+    #endif
+    }
     /* Whether instances are tuples and nothing else: no dict, no weak references, no other constructor. */
     static int records_is_plain(PyObject* given) {
         PyTypeObject* kind = (PyTypeObject*)given;
@@ -61,6 +70,7 @@ cdef extern from "structmember.h":
     }
     """
     Py_ssize_t records_slot_offset(object, object)
+    bint records_is_alone(PyObject*)
     bint records_is_plain(object)
 
 
@@ -514,10 +524,15 @@ cdef class Loop:
         cdef bint is_odd = output is None
         cdef Py_ssize_t at
         cdef object result
+        cdef tuple columns = tuple(sources)
+        for source in columns:
+            if not isinstance(source, Source):
+                raise TypeError(f"{source!r} is no Source")
         for at in range(start, stop):
+            result = None
             self.position.set(self.position.number_at, numbers.at(at))
             self.position.set(self.position.stamp_at, stamps.at(at))
-            self.row = self.make_row(sources, at)
+            self.next_row(columns, at)
             result = process(self.row, self.cursor)
             if result is not None:
                 if PyGen_CheckExact(result) or PyList_CheckExact(result) or PyTuple_CheckExact(result):
@@ -542,14 +557,21 @@ cdef class Loop:
                 rest.append(item)
         return is_odd
 
-    cdef object make_row(self, list sources, Py_ssize_t at):
-        cdef Py_ssize_t width = PyList_GET_SIZE(sources), place
-        cdef object row, value
+    cdef int next_row(self, tuple columns, Py_ssize_t at) except -1:
+        """Make ``row`` the one at this place. If nobody has kept the last one, it gets other values: a plain tuple has
+        neither a dict nor weak references, so the count of its references says so."""
+        cdef Py_ssize_t width = PyTuple_GET_SIZE(columns), place
+        cdef object value
+        cdef PyObject* old
         if not self.is_plain:
-            return self.row_class(tuple([(<Source>source).at(at) for source in sources]))
-        row = PyType_GenericAlloc(<PyTypeObject*><PyObject*>self.row_class, width)
+            self.row = self.row_class(tuple([(<Source>column).at(at) for column in columns]))
+            return 0
+        if self.row is None or not records_is_alone(<PyObject*>self.row) or PyTuple_GET_SIZE(self.row) != width:
+            self.row = PyType_GenericAlloc(<PyTypeObject*><PyObject*>self.row_class, width)
         for place in range(width):
-            value = (<Source>sources[place]).at(at)
+            value = (<Source><object>PyTuple_GET_ITEM(columns, place)).at(at)
+            old = PyTuple_GET_ITEM(self.row, place)
             Py_INCREF(value)
-            PyTuple_SET_ITEM(row, place, value)
-        return row
+            PyTuple_SET_ITEM(self.row, place, value)
+            Py_XDECREF(old)
+        return 0

@@ -79,7 +79,8 @@ class Life(KeyedProcessFunction):
         action = ACTIONS[value.what]
         answer = ANSWERS[value.how] if value.how >= 0 else BROKEN[-value.how - 1]
         seen = action(self, value, ctx)
-        self.kept.append((value, hash(value), tuple(value)))
+        if value.how % 2:  # a row that nobody keeps may be used again for the next one
+            self.kept.append((value, hash(value), tuple(value)))
         return answer(self, value, ctx, seen)
 
     def on_timer(self, timestamp, ctx):
