@@ -227,7 +227,11 @@ ANSWERS: list[Callable[..., Any]] = [
     lambda life, row, ctx, seen: [dict(zip(OUTPUT.names, _row(life, row, ctx, seen), strict=True))],
     lambda life, row, ctx, seen: [type("Own", (tuple,), {})(_row(life, row, ctx, seen))],
     lambda life, row, ctx, seen: [(SIDE, (row.how,)), _row(life, row, ctx, seen)],
-    lambda life, row, ctx, seen: [_row(life, row, ctx, seen), (UNREAD, (row.how,)), _row(life, row, ctx, seen)],
+    lambda life, row, ctx, seen: [
+        _row(life, row, ctx, seen),
+        (UNREAD, (row.how,)),
+        _row(life, row, ctx, seen),
+    ],
     _changed(0, np.int64(5), np.uint8(5), 2**63 - 1, -(2**63)),
     _changed(1, 2**31 - 1, -(2**31), np.int32(3)),
     _changed(2, 2**53, -(2**53), 7, float("nan"), float("-inf"), -0.0, np.float64(1.5), np.float32(0.5)),
@@ -277,7 +281,9 @@ class Epoch:
     """Batches of another overlay of the same epoch, which takes them in turn with this one and is given up."""
 
 
-def epochs(chosen: random.Random, count: int, keys: tuple[Any, ...], broken: int | None = None) -> list[Epoch]:
+def epochs(
+    chosen: random.Random, count: int, keys: tuple[Any, ...], broken: int | None = None
+) -> list[Epoch]:
     """So many random epochs; the last one has the answer ``BROKEN[broken]``, which ends it."""
     made, watermark = [], 0
     for number in range(count):
@@ -313,7 +319,9 @@ ROW = ("k", "n", "what", "how", "x", "b", "s")
 class Side:
     """An operator over stores of its own, on one of the two paths."""
 
-    def __init__(self, folder: Path, backend: str, key_type: Any, is_compiled: bool, limit: int | None) -> None:
+    def __init__(
+        self, folder: Path, backend: str, key_type: Any, is_compiled: bool, limit: int | None
+    ) -> None:
         self.folder, self.key_type, self.limit = folder, key_type, limit
         self.is_text = key_type.describe() == "STRING"
         self.factory: StoreFactory = HashMapStoreFactory()
@@ -330,7 +338,9 @@ class Side:
     def open(self, is_compiled: bool) -> None:
         """Begin anew on the committed state, on one of the two paths."""
         self.function = Life()
-        budget = None if self.limit is None else EpochBudget(self.folder / "overlays", self.factory, self.limit)
+        budget = (
+            None if self.limit is None else EpochBudget(self.folder / "overlays", self.factory, self.limit)
+        )
         with variable("1" if is_compiled else "0"):
             self.operator: base.Operator[Any] = ops.make_operator(
                 self.function,
@@ -364,7 +374,10 @@ class Side:
         """What came of it: all that anybody can see."""
         operator = self.operator
         self.function.kept.clear()
-        overlay, other = operator.begin(number, before, number * 7), operator.begin(number, before, number * 7)
+        overlay, other = (
+            operator.begin(number, before, number * 7),
+            operator.begin(number, before, number * 7),
+        )
         beside = iter(epoch.beside)
         try:
             for rows in epoch.batches:
@@ -375,14 +388,26 @@ class Side:
         except Exception as error:  # all of it is compared
             return type(error), str(error), type(error.__cause__), str(error.__cause__)
         assert all(hash(row) == seen and tuple(row) == values for row, seen, values in self.function.kept)
-        outputs = {tag: [batch for batch in overlay.output(tag) if batch.validate(full=True) is None] for tag in (None, "side")}
+        outputs = {
+            tag: [batch for batch in overlay.output(tag) if batch.validate(full=True) is None]
+            for tag in (None, "side")
+        }
         tables = {tag: pa.Table.from_batches(batches) for tag, batches in outputs.items() if batches}
-        counts = (overlay.rows_in, overlay.late_rows, overlay.dropped_rows, overlay.timers_fired, overlay.max_timestamp)
+        counts = (
+            overlay.rows_in,
+            overlay.late_rows,
+            overlay.dropped_rows,
+            overlay.timers_fired,
+            overlay.max_timestamp,
+        )
         if not epoch.is_dropped:
             commit_overlays([(operator, overlay)])
         overlay.close()
         other.close()
-        rows = {tag: list(map(repr, zip(*table.to_pydict().values(), strict=True))) for tag, table in tables.items()}
+        rows = {
+            tag: list(map(repr, zip(*table.to_pydict().values(), strict=True)))
+            for tag, table in tables.items()
+        }
         if self.limit is not None:  # what went to disk fires in another order among keys of one timestamp
             rows = {tag: sorted(found) for tag, found in rows.items()}
         return rows, [table.schema for table in tables.values()], counts
@@ -394,7 +419,9 @@ class Side:
                 for space in (*SPACES, 1, 2):
                     yield key, name, space, self.operator.read_value(name, key, space)
         for domain in TimeDomain:
-            timers = [tuple(timer) for table in self.operator.timer_tables(domain) for timer in table.due(2**62)]
+            timers = [
+                tuple(timer) for table in self.operator.timer_tables(domain) for timer in table.due(2**62)
+            ]
             yield domain, sorted(timers, key=repr)
 
     def savepoint(self) -> dict[tuple[int, str], bytes]:

@@ -26,7 +26,9 @@ quick = settings(phases=[Phase.explicit, Phase.reuse, Phase.generate], max_examp
 
 
 @contextmanager
-def two_sides(backend: str, key_type: Any, limit: int | None = None) -> Iterator[tuple[lives.Side, lives.Side]]:
+def two_sides(
+    backend: str, key_type: Any, limit: int | None = None
+) -> Iterator[tuple[lives.Side, lives.Side]]:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         timer_chunks.patch_records(patch, 4)
         sides = [

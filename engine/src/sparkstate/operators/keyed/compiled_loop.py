@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 
 from sparkstate.operators.common import user_function
-from sparkstate.operators.common.numbering import RowNumbers
 from sparkstate.operators.keyed.calls import Calls
 from sparkstate.operators.rows import arrow_rows
 from sparkstate.operators.spec import OperatorSpec
 from sparkstate.operators.state.context import Cursor
+from sparkstate.operators.state.known_keys import Numbers
 from sparkstate.operators.state.overlay import Overlay
 from sparkstate.serde.row import Row
 
@@ -40,7 +40,7 @@ class CompiledLoop:
         self,
         overlay: Overlay,
         batch: pa.RecordBatch,
-        numbers: RowNumbers,
+        numbers: Numbers | list[int],
         read: arrow_rows.ReadColumn,
         keys: Collection[str],
         stretch_rows: int,
@@ -53,7 +53,8 @@ class CompiledLoop:
         for start in range(0, batch.num_rows, stretch_rows):
             if overlay.dropped:
                 return False
-            rest = self._run(overlay, loop, piece, range(start, min(start + stretch_rows, batch.num_rows)), output)
+            rows = range(start, min(start + stretch_rows, batch.num_rows))
+            rest = self._run(overlay, loop, piece, rows, output)
             self._calls.count_late_rows(overlay)
             if output is not None and (rest or output.nbytes > _FLUSH_BYTES):
                 self._flush(overlay, output)
@@ -78,7 +79,9 @@ class CompiledLoop:
             return
         assert schema is not None
         arrays = [
-            pa.Array.from_buffers(field.type, count, [None if each is None else pa.py_buffer(each) for each in buffers])
+            pa.Array.from_buffers(
+                field.type, count, [None if each is None else pa.py_buffer(each) for each in buffers]
+            )
             for field, buffers in zip(schema, output.finish(), strict=True)
         ]
         overlay.batches.setdefault(None, []).append(pa.RecordBatch.from_arrays(arrays, schema=schema))
@@ -92,13 +95,13 @@ class _Piece:
         self,
         records: Any,
         batch: pa.RecordBatch,
-        numbers: RowNumbers,
+        numbers: Numbers | list[int],
         read: arrow_rows.ReadColumn,
         keys: Collection[str],
     ) -> None:
         self._records = records
         self._batch = batch
-        self._numbers = records.Source(numbers.all)
+        self._numbers = records.Source(numbers)
         self._read = read
         self._keys = keys
         self._arrays: dict[str, Any] = {}

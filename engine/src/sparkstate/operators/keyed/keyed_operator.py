@@ -76,7 +76,7 @@ class KeyedOperator(OverlayOperator[OperatorSpec, Calls]):
             calls.outputs.start_piece(overlay)
             if self._compiled is not None:
                 keys = self._listed_keys()
-                if self._compiled.run(overlay, batch, numbers, read, keys, _STRETCH_ROWS):
+                if self._compiled.run(overlay, batch, numbers.all, read, keys, _STRETCH_ROWS):
                     calls.outputs.end_piece(overlay)
                 return
             for start in range(0, batch.num_rows, _STRETCH_ROWS):

@@ -54,7 +54,7 @@ class StateHandle:
         return self._type
 
     def empty_columns(self) -> ColumnEntries | None:
-        """For a function called per record: columns for the entries of an overlay that begins. None: they are objects."""
+        """Columns for the entries of an overlay that begins, where records are to have such; None: they are objects."""
         return None
 
     def bind(self, table: TableOverlay) -> None:
