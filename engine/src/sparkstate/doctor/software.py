@@ -61,7 +61,7 @@ def check_distribution(name: str, install: str, *, wanted: str = "", required: b
 def check_compiled(status: str) -> Check:
     """Whether records take the compiled path: ``status`` is what :func:`sparkstate.operators.compiled.status` says.
 
-    A path that was turned off is no finding: somebody wanted it so.
+    A path that was turned off is in order: somebody wanted it so.
     """
     name = "compiled record path"
     fine = status == compiled.IN_USE or status.startswith("turned off")
