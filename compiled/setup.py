@@ -5,7 +5,7 @@ from __future__ import annotations
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 
-# No -march: a wheel runs on every processor of its architecture. Debugging information would be nine tenths of the
+# No -march: a wheel runs on every processor of its architecture. Debugging information would be four fifths of the
 # file, and the flags of many Pythons ask for it.
 FLAGS = ["-O3", "-g0"]
 
