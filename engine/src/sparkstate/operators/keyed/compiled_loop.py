@@ -31,7 +31,7 @@ class CompiledLoop:
     """The loop of one operator. Not thread-safe: the operator calls it under its lock."""
 
     def __init__(self, records: Any, calls: Calls, row_class: type[Row]) -> None:
-        self._records = records
+        self.records = records
         self._calls = calls
         self._row_class = row_class
         self._kinds = kinds_of(calls.spec.output_schema, records.KINDS)
@@ -47,9 +47,9 @@ class CompiledLoop:
     ) -> bool:
         """Call the function for each row of a batch, and put out what it yields, so many rows at a time. Columns named
         in ``keys`` are those that ``read`` gives. False: the overlay was dropped meanwhile. The overlay is bound."""
-        piece = _Piece(self._records, batch, numbers, read, keys)
-        loop = self._records.Loop(self._calls.cursor, Cursor, self._row_class)
-        output = None if self._kinds is None else self._records.Output(self._kinds, self._row_class)
+        piece = _Piece(self.records, batch, numbers, read, keys)
+        loop = self.records.Loop(self._calls.cursor, Cursor, self._row_class)
+        output = None if self._kinds is None else self.records.Output(self._kinds, self._row_class)
         for start in range(0, batch.num_rows, stretch_rows):
             if overlay.dropped:
                 return False
