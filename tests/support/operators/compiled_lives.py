@@ -19,7 +19,8 @@ import pyarrow as pa
 from support.operators import driven as ops
 
 from sparkstate import columns
-from sparkstate.backends.base import ShardStore, StoreFactory
+from sparkstate.backends import canonical
+from sparkstate.backends.base import ShardStore, StateKind, StoreFactory
 from sparkstate.backends.hashmap.store import HashMapStoreFactory
 from sparkstate.backends.rocksdb.factory import RocksDBStoreFactory
 from sparkstate.functions import MIN_WATERMARK, KeyedProcessFunction, OutputTag, ReduceFunction, TimeDomain
@@ -424,16 +425,17 @@ class Side:
             ]
             yield domain, sorted(timers, key=repr)
 
-    def savepoint(self) -> dict[tuple[int, str], bytes]:
-        """The bytes of a snapshot in the canonical format."""
-        found = {}
+    def savepoint(self) -> dict[int, Any]:
+        """The bytes of a snapshot in the canonical format. Where overlays go to disk, its rows: the places of list
+        elements count how often that was."""
+        found: dict[int, Any] = {}
         for shard, store in self.stores.items():
             self.savepoints += 1
             folder = self.folder / f"savepoint-{self.savepoints}"
             folder.mkdir(parents=True)
             snapshot = store.prepare_snapshot(self.savepoints, folder, True)
-            for file in snapshot.files():
-                found[shard, file.name] = file.path.read_bytes()
+            (file,) = snapshot.files()
+            found[shard] = file.path.read_bytes() if self.limit is None else _rows(file.path, store)
             snapshot.release()
         return found
 
@@ -442,6 +444,14 @@ class Side:
         for store in self.stores.values():
             store.close()
         self.factory.close()
+
+
+def _rows(path: Path, store: ShardStore) -> list[Any]:
+    file = canonical.CanonicalFile(path)
+    kinds = [table.kind for table in file.tables]
+    rows = list(file.rows(store.key_groups))
+    # Elements of a list are in their order.
+    return [row._replace(sub=b"") if kinds[row.table] is StateKind.LIST else row for row in rows] + kinds
 
 
 def run_both(sides: tuple[Side, Side], life: list[Epoch], keys: tuple[Any, ...]) -> None:
