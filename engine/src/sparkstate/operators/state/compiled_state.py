@@ -2,8 +2,8 @@
 
 Theory. Entries in columns are those of functions on batches (``column_entries``), so reading ahead, spilling, weighing
 and commit are theirs. The extension keeps no pointer into them: its ``LongColumns`` hold the arrays, and are told of
-new ones when the entries grow. What has no place in the columns is left to the handle in Python, for which they are a
-sequence like any other: values of an unusual form, the entries of namespaces, and the case that no key is set.
+new ones when the entries grow. Values of an unusual form, the entries of namespaces, and the case that no key is set
+are left to the handle in Python, for which the columns are a sequence like any other.
 """
 
 from __future__ import annotations
