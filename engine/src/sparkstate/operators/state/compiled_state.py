@@ -57,7 +57,7 @@ def value_handle_class_of(
 def _long_handle_class(records: Any) -> type[handles.ValueStateHandle]:
     # Made when it is asked for first, because without the extension it has no base.
 
-    class CompiledLongHandle(records.LongHandle, handles.LongValueStateHandle):  # type: ignore[misc,name-defined]
+    class CompiledLongHandle(records.LongHandle, handles.LongValueStateHandle):  # type: ignore[misc]
         """A value state of LONG. ``value``, ``update`` and ``clear`` are the extension's."""
 
         def __init__(self, spec: Any, number: int, cursor: Cursor, table_of: handles.TableOf) -> None:
