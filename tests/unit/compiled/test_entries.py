@@ -33,7 +33,7 @@ class Handle(records.LongHandle):  # type: ignore[misc]
 
 
 def make_handle() -> tuple[Any, Cursor, CompiledEntries]:
-    cursor, handle, entries = Cursor(), Handle(), CompiledEntries()
+    cursor, handle, entries = Cursor(), Handle(), CompiledEntries(records.LongColumns())
     handle.attach(records.Position(cursor, Cursor))
     handle.point(entries.longs)
     return handle, cursor, entries

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from support.operators import compiled_lives as lives
-from support.operators import timer_chunks
+from support.operators import every_answer, timer_chunks
 
 from sparkstate.serde.types import Types
 
 pytest.importorskip("sparkstate_compiled.records", reason="sparkstate-compiled is not built: `make compiled`")
 
-KEYS = {"numbers": (Types.LONG(), lives.LONGS), "text": (Types.STRING(), lives.TEXTS)}
+KEYS = {"numbers": (Types.LONG(), every_answer.LONGS), "text": (Types.STRING(), every_answer.TEXTS)}
 seeds = st.integers(0, 2**32)
 quick = settings(phases=[Phase.explicit, Phase.reuse, Phase.generate], max_examples=4)
 """Nothing is made smaller: a life is a seed."""
@@ -59,7 +59,7 @@ def test_nobody_can_tell_which_path_ran(backend: str, limit: int | None, keys: s
         assert one == other
 
 
-@pytest.mark.parametrize("broken", range(len(lives.BROKEN)))
+@pytest.mark.parametrize("broken", range(len(every_answer.BROKEN)))
 def test_errors_are_the_same(broken: int) -> None:
     chosen = random.Random(broken)
     for key_type, known in KEYS.values():

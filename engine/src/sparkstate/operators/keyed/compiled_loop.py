@@ -31,7 +31,7 @@ class CompiledLoop:
     """The loop of one operator. Not thread-safe: the operator calls it under its lock."""
 
     def __init__(self, records: Any, calls: Calls, row_class: type[Row]) -> None:
-        self._records = records
+        self.records = records
         self._calls = calls
         self._row_class = row_class
         self._kinds = kinds_of(calls.spec.output_schema, records.KINDS)
@@ -47,14 +47,14 @@ class CompiledLoop:
     ) -> bool:
         """Call the function for each row of a batch, and put out what it yields, so many rows at a time. Columns named
         in ``keys`` are those that ``read`` gives. False: the overlay was dropped meanwhile. The overlay is bound."""
-        piece = _Piece(self._records, batch, numbers, read, keys)
-        loop = self._records.Loop(self._calls.cursor, Cursor, self._row_class)
-        output = None if self._kinds is None else self._records.Output(self._kinds, self._row_class)
+        columns = _BatchColumns(self.records, batch, numbers, read, keys)
+        loop = self.records.Loop(self._calls.cursor, Cursor, self._row_class)
+        output = None if self._kinds is None else self.records.Output(self._kinds, self._row_class)
         for start in range(0, batch.num_rows, stretch_rows):
             if overlay.dropped:
                 return False
             rows = range(start, min(start + stretch_rows, batch.num_rows))
-            rest = self._run(overlay, loop, piece, rows, output)
+            rest = self._run(overlay, loop, columns, rows, output)
             self._calls.count_late_rows(overlay)
             if output is not None and (rest or output.nbytes > _FLUSH_BYTES):
                 self._flush(overlay, output)
@@ -63,9 +63,11 @@ class CompiledLoop:
             self._flush(overlay, output)
         return True
 
-    def _run(self, overlay: Overlay, loop: Any, piece: _Piece, rows: range, output: Any) -> list[Any]:
-        """What has no place in the output, and what came after it."""
-        numbers, stamps, sources = piece.sources(self._calls.spec, rows)
+    def _run(
+        self, overlay: Overlay, loop: Any, columns: _BatchColumns, rows: range, output: Any
+    ) -> list[Any]:
+        """The items from the first one on that has no place in the output."""
+        numbers, stamps, sources = columns.sources(self._calls.spec, rows)
         process = self._calls.spec.function.process_element
         try:
             return loop.run(process, numbers, stamps, sources, rows.start, rows.stop, output)  # type: ignore[no-any-return]
@@ -87,7 +89,7 @@ class CompiledLoop:
         overlay.batches.setdefault(None, []).append(pa.RecordBatch.from_arrays(arrays, schema=schema))
 
 
-class _Piece:
+class _BatchColumns:
     """The columns of a batch, as the extension reads them: numbers as arrays, anything else as lists, of which only a
     stretch is made at a time."""
 

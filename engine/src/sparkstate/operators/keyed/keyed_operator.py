@@ -52,8 +52,9 @@ class KeyedOperator(OverlayOperator[OperatorSpec, Calls]):
         return calls
 
     def _value_handle_class(self) -> Callable[[TypeInformation, bool], type[handles.ValueStateHandle]]:
-        in_columns = self._compiled is not None and self._tables.takes_columns and self._tables.indexes_longs
-        return compiled_state.value_handle_class if in_columns else super()._value_handle_class()
+        if self._compiled is not None and self._tables.takes_columns and self._tables.indexes_longs:
+            return compiled_state.value_handle_class_of(self._compiled.records)
+        return super()._value_handle_class()
 
     def _open(self, context: RuntimeContext) -> None:
         self._calls.open(context)

@@ -2,18 +2,18 @@
 
 Theory. Entries in columns are those of functions on batches (``column_entries``), so reading ahead, spilling, weighing
 and commit are theirs. The extension keeps no pointer into them: its ``LongColumns`` hold the arrays, and are told of
-new ones when the entries grow. What has no place in the columns is left to the handle in Python, for which they are a
-sequence like any other: values of an unusual form, the entries of namespaces, and the case that no key is set.
+new ones when the entries grow. Values of an unusual form, the entries of namespaces, and the case that no key is set
+are left to the handle in Python, for which the columns are a sequence like any other.
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from sparkstate.operators import compiled
 from sparkstate.operators.state import handles
 from sparkstate.operators.state.column_entries import ColumnEntries
 from sparkstate.operators.state.context import Cursor
@@ -26,10 +26,10 @@ class CompiledEntries(ColumnEntries):
 
     __slots__ = ("longs",)
 
-    def __init__(self) -> None:
+    def __init__(self, longs: Any) -> None:
+        """``longs``: ``LongColumns`` of the extension, which are told of the arrays."""
         super().__init__(np.int64)
-        self.longs: Any = compiled.records().LongColumns()
-        """The same arrays, for the extension."""
+        self.longs = longs
 
     def grow(self, count: int) -> None:
         super().grow(count)
@@ -37,19 +37,27 @@ class CompiledEntries(ColumnEntries):
         self.longs.refresh(self._values, *flags, self.count)
 
 
-def value_handle_class(value_type: TypeInformation, undoes_records: bool) -> type[handles.ValueStateHandle]:
-    """The handle for a value state of an operator with the compiled record path, whose stores take columns."""
-    if value_type.is_immutable and value_type.describe() == "LONG" and not undoes_records:
-        return _long_handle_class()
-    return handles.value_handle_class(value_type, undoes_records)
+def value_handle_class_of(
+    records: Any,
+) -> Callable[[TypeInformation, bool], type[handles.ValueStateHandle]]:
+    """The classes for value states of an operator with the compiled record path, whose stores take columns. ``records``
+    is the extension."""
+
+    def value_handle_class(
+        value_type: TypeInformation, undoes_records: bool
+    ) -> type[handles.ValueStateHandle]:
+        if value_type.is_immutable and value_type.describe() == "LONG" and not undoes_records:
+            return _long_handle_class(records)
+        return handles.value_handle_class(value_type, undoes_records)
+
+    return value_handle_class
 
 
 @functools.cache
-def _long_handle_class() -> type[handles.ValueStateHandle]:
+def _long_handle_class(records: Any) -> type[handles.ValueStateHandle]:
     # Made when it is asked for first, because without the extension it has no base.
-    records = compiled.records()
 
-    class CompiledLongHandle(records.LongHandle, handles.LongValueStateHandle):  # type: ignore[misc,name-defined]
+    class CompiledLongHandle(records.LongHandle, handles.LongValueStateHandle):  # type: ignore[misc]
         """A value state of LONG. ``value``, ``update`` and ``clear`` are the extension's."""
 
         def __init__(self, spec: Any, number: int, cursor: Cursor, table_of: handles.TableOf) -> None:
@@ -57,7 +65,7 @@ def _long_handle_class() -> type[handles.ValueStateHandle]:
             self.attach(records.Position(cursor, Cursor))
 
         def empty_columns(self) -> ColumnEntries | None:
-            return CompiledEntries()
+            return CompiledEntries(records.LongColumns())
 
         def bind(self, table: TableOverlay) -> None:
             super().bind(table)
