@@ -25,6 +25,8 @@ from sparkstate.operators import compiled
 from sparkstate_tools.checkout import ROOT
 
 FOLDER = ROOT / "compiled"
+CANNOT_BUILD = 3
+"""Exit code where the compiler or Python's headers are missing."""
 TESTS = ("tests/unit/operators", "tests/unit/batches", "tests/unit/compiled")
 """What ``--test`` runs by default: whatever calls the record path, and the module's own tests."""
 STATUS = "from sparkstate.operators import compiled; print(compiled.status())"
@@ -76,11 +78,11 @@ def outcome() -> str:
 
 
 def test(arguments: Sequence[str]) -> int:
-    """Run pytest on the extension; the exit code."""
+    """Run pytest on the extension; 1 if anything failed or nothing ran."""
     chosen = list(arguments) or [path for path in TESTS if (ROOT / path).exists()]
     env = {name: value for name, value in os.environ.items() if name != compiled.VARIABLE}
     words = [sys.executable, "-m", "pytest", "-q", "--no-header", *chosen]
-    return subprocess.run(words, cwd=ROOT, env=env, check=False).returncode
+    return int(subprocess.run(words, cwd=ROOT, env=env, check=False).returncode != 0)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -93,7 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     missing = lacking(compiler(os.environ), Path(sysconfig.get_path("include")), sys.version_info[:2])
     if missing:
         print(missing, file=sys.stderr)
-        return 1
+        return CANNOT_BUILD
     install(os.environ)
     found = outcome()
     print(f"compiled record path: {found}", flush=True)

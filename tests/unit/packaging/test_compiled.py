@@ -125,7 +125,7 @@ def test_without_a_compiler_make_compiled_ends_before_it_builds(tmp_path: Path) 
         text=True,
         check=False,
     )
-    assert done.returncode == 1
+    assert done.returncode == build_compiled.CANNOT_BUILD
     assert done.stdout == ""
     assert "Nothing else needs it" in done.stderr
     assert "Traceback" not in done.stderr
