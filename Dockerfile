@@ -71,11 +71,18 @@ FROM build AS job-packages
 RUN --mount=type=secret,id=pipconf,target=/run/secrets/pipconf --mount=type=secret,id=ca,target=/run/secrets/ca \
     sh /opt/packaging/install.sh locked sparkstate --extra rocksdb --extra s3 \
  && python3 /opt/packaging/prune.py /opt/sparkstate
+# The record path in C. The compiler stays in this stage, which is built anew only if compiled/ changes.
+FROM build AS compiled
+RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev python3-dev
+COPY compiled compiled
+RUN --mount=type=secret,id=pipconf,target=/run/secrets/pipconf --mount=type=secret,id=ca,target=/run/secrets/ca \
+    sh /opt/packaging/install.sh wheel /opt/wheels compiled
 FROM job-packages AS job-code
 COPY LICENSE NOTICE ./
 COPY spec spec
 COPY engine engine
-RUN sh /opt/packaging/install.sh own /opt/own spec engine
+COPY --from=compiled /opt/wheels wheels
+RUN sh /opt/packaging/install.sh own /opt/own spec engine wheels/*.whl
 
 # A Java of the modules that Spark, its libraries and whoever looks at a running job may use; compilers are not among
 # them. The class files are packed: nearly all that are loaded come from the archives of classes, of which this writes
@@ -108,7 +115,10 @@ RUN apt-get update \
 ENV JAVA_HOME=/opt/java \
     SPARK_HOME=/opt/sparkstate/spark \
     PYSPARK_PYTHON=/opt/sparkstate/bin/python \
-    PYSPARK_DRIVER_PYTHON=/opt/sparkstate/bin/python
+    PYSPARK_DRIVER_PYTHON=/opt/sparkstate/bin/python \
+    SPARKSTATE_COMPILED=0
+# The compiled record path is there, and off until it has run as long as the Python one has: a job turns it on with
+# SPARKSTATE_COMPILED=1 (docs/compiled.md).
 COPY --from=java /opt/java /opt/java
 COPY --from=job-packages /opt/sparkstate /opt/sparkstate
 RUN ln -s "$(python -c 'import importlib.util as u; print(u.find_spec("pyspark").submodule_search_locations[0])')" /opt/sparkstate/spark

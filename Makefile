@@ -5,7 +5,7 @@
 PY := .venv/bin/python
 export PYTHON
 
-.PHONY: help setup demo test faults soak e2e e2e-smoke images sbom vulnerabilities check bench bench-memory bench-operator bench-checkpoints bench-slots \
+.PHONY: help setup demo test compiled test-compiled faults soak e2e e2e-smoke images sbom vulnerabilities check bench bench-memory bench-operator bench-checkpoints bench-slots \
   bench-scale bench-nodes bench-peers bench-state bench-requests doctor reference format clean
 
 help: ## This list
@@ -20,6 +20,12 @@ demo: setup ## A stateful job on real flight data, killed and restored twice, co
 test: ## The whole test suite, in stages; reports under build/
 	@sh scripts/bootstrap.sh --java-wheel
 	@$(PY) scripts/run_tests.py $(ARGS)
+
+compiled: setup ## Build the record path in C and install it into .venv (optional; needs a C compiler)
+	@$(PY) scripts/build_compiled.py
+
+test-compiled: setup ## The same, then the tests of the operators on it; ARGS go to pytest
+	@$(PY) scripts/build_compiled.py --test $(ARGS)
 
 faults: ## Everything that is broken on purpose, in full (70 minutes; ARGS=--continue goes on); writes docs/faults.md
 	@sh scripts/bootstrap.sh --java-wheel
@@ -90,6 +96,6 @@ format: setup ## Let ruff rewrite what it can
 	@$(PY) -m ruff format . && $(PY) -m ruff check --fix .
 
 clean: ## Remove .venv, reports and caches (the downloads under ~/.cache/sparkstate stay)
-	rm -rf .venv build dist demo-output spark-warehouse metastore_db .pytest_cache .mypy_cache .ruff_cache \
+	rm -rf .venv build dist compiled/build demo-output spark-warehouse metastore_db .pytest_cache .mypy_cache .ruff_cache \
 	  .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

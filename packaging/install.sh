@@ -1,7 +1,8 @@
 #!/bin/sh
 # Used by the Dockerfile.
 #   install.sh locked DISTRIBUTION [--extra NAME]...   its dependencies, versions and hashes from uv.lock, into /opt/sparkstate
-#   install.sh own TARGET FOLDER...                    our own distributions, into TARGET, to be laid over /opt/sparkstate
+#   install.sh wheel TARGET FOLDER                     a wheel of one that is compiled, with what its pyproject.toml asks for
+#   install.sh own TARGET FOLDER|WHEEL...              our own distributions, into TARGET, to be laid over /opt/sparkstate
 set -eu
 [ ! -s /run/secrets/pipconf ] || export PIP_CONFIG_FILE=/run/secrets/pipconf
 [ ! -s /run/secrets/ca ] || export PIP_CERT=/run/secrets/ca
@@ -13,11 +14,15 @@ locked)
     $pip --python /opt/sparkstate/bin/python install --quiet --no-cache-dir --no-compile --no-deps --require-hashes \
         --requirement /tmp/locked.txt
     ;;
+wheel)
+    $pip wheel --quiet --no-cache-dir --no-deps --wheel-dir "$2" "./$3"
+    ;;
 own)
     target=$2
     shift 2
     # Built without network: the build backend is in the build environment already.
-    for folder; do $pip wheel --quiet --no-deps --no-build-isolation --wheel-dir /tmp/own "./$folder"; done
+    # A wheel that is built is copied as it is.
+    for each; do $pip wheel --quiet --no-deps --no-build-isolation --wheel-dir /tmp/own "./$each"; done
     $pip --python /opt/sparkstate/bin/python install --quiet --no-cache-dir --no-compile --no-deps --no-index /tmp/own/*.whl
     # What this added to the environment is copied to a place of its own: a layer of a few hundred kilobytes, so that
     # a change of our code leaves the large layers as they are.

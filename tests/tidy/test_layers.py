@@ -45,6 +45,10 @@ PLANTED = {
         SHARED,
     ),
     "keygroups.py": ("import pyspark", "PySpark only in sparkstate.spark"),
+    "operators/state/handles.py": (
+        "import sparkstate_compiled",
+        "sparkstate_compiled only in sparkstate.operators.compiled: the engine runs without it",
+    ),
     "state/__init__.py": ("import rocksdict", "rocksdict only in sparkstate.backends.rocksdb"),
     "log/__init__.py": ("import botocore.exceptions", "boto3 and botocore only in sparkstate.storage.s3"),
     "runner/__init__.py": ("import uvicorn", "FastAPI and uvicorn only in sparkstate.control"),

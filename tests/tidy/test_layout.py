@@ -25,6 +25,7 @@ def test_no_module_of_ours_has_the_name_of_the_standard_library_operator() -> No
 def test_every_distribution_says_that_it_is_typed_and_carries_its_licence() -> None:
     assert (tree.ENGINE / "py.typed").exists()
     assert (tree.SPEC / "py.typed").exists()
+    assert (tree.COMPILED / "py.typed").exists()
     for name, says in (("LICENSE", "END OF TERMS AND CONDITIONS"), ("NOTICE", "The sparkstate authors")):
         text = (tree.ROOT / name).read_text()
         assert says in text

@@ -131,7 +131,9 @@ def public_definitions(path: Path) -> Iterator[tuple[str, ast.AST]]:
 
 
 @pytest.mark.parametrize(
-    "package", [tree.ENGINE, tree.OPERATOR, tree.SPEC], ids=["engine", "operator", "spec"]
+    "package",
+    [tree.ENGINE, tree.OPERATOR, tree.SPEC, tree.COMPILED],
+    ids=["engine", "operator", "spec", "compiled"],
 )
 def test_everything_public_says_what_it_means(package: Path) -> None:
     # A method may leave it to the protocol that it implements: one docstring under that name is enough.

@@ -10,8 +10,9 @@ ROOT = Path(__file__).resolve().parents[3]
 ENGINE = ROOT / "engine" / "src" / "sparkstate"
 OPERATOR = ROOT / "operator" / "src" / "sparkstate_operator"
 SPEC = ROOT / "spec" / "src" / "sparkstate_spec"
+COMPILED = ROOT / "compiled" / "src" / "sparkstate_compiled"
 TOOLS = ROOT / "tools" / "src" / "sparkstate_tools"
-PROJECTS = ("engine", "operator", "spec")
+PROJECTS = ("engine", "operator", "spec", "compiled")
 """Folders of the distributions that are published."""
 
 PLACES = (*PROJECTS, "tools", "tests", "scripts", "examples", "benchmarks", "docs", "crds", ".ci")
@@ -33,7 +34,7 @@ def files(*suffixes: str, below: Path | None = None) -> Iterator[Path]:
 
 def sources() -> Iterator[Path]:
     """The Python files of all distributions."""
-    for package in (ENGINE, OPERATOR, SPEC):
+    for package in (ENGINE, OPERATOR, SPEC, COMPILED):
         yield from files(".py", below=package)
 
 

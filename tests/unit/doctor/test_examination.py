@@ -6,6 +6,7 @@ import pytest
 
 from sparkstate import settings
 from sparkstate.doctor import examination, machine, software
+from sparkstate.operators import compiled
 
 
 def job(**fields) -> settings.JobSettings:
@@ -68,3 +69,37 @@ def test_a_job_demands_what_its_backend_and_its_storage_need() -> None:
     assert examination.Demand.of(rocks, 7) == examination.Demand(
         rocksdb=True, s3=True, memory_bytes=7, cores=2
     )
+
+
+@pytest.mark.parametrize(
+    ("status", "ok", "remedy"),
+    [
+        pytest.param("in use", True, "", id="in-use"),
+        pytest.param("turned off by SPARKSTATE_COMPILED=0", True, "", id="turned-off"),
+        pytest.param("not installed", False, "pip install 'sparkstate[compiled]'", id="missing"),
+        pytest.param("built for another version", False, "pip install sparkstate-compiled==", id="version"),
+        pytest.param("cannot be loaded: no GLIBC_2.99", False, "--force-reinstall", id="broken"),
+    ],
+)
+def test_the_compiled_path_is_shown_with_the_reason_why_it_is_not_in_use(
+    status: str, ok: bool, remedy: str
+) -> None:
+    check = software.check_compiled(status)
+    assert (check.ok, check.required, check.detail) == (ok, False, status)
+    assert remedy in check.remedy
+    assert bool(check.remedy) == (not ok)
+
+
+def test_the_report_says_of_the_compiled_path_what_the_engine_does(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def shown() -> str:
+        (check,) = [
+            one for one in examination.examine({}, tmp_path, None) if one.name == "compiled record path"
+        ]
+        return check.detail
+
+    monkeypatch.delenv(compiled.VARIABLE, raising=False)
+    assert shown() == compiled.status()
+    monkeypatch.setenv(compiled.VARIABLE, "0")
+    assert shown() == "turned off by SPARKSTATE_COMPILED=0"

@@ -95,16 +95,39 @@ def test_the_operator_installs_no_extra_and_the_job_no_operator() -> None:
     assert "install.sh locked sparkstate --extra rocksdb --extra s3 &&" in locked["job-packages"]
 
 
-@pytest.mark.parametrize(("target", "folder"), [("operator", "operator"), ("job", "engine")])
+@pytest.mark.parametrize(
+    ("target", "folder", "wheels", "also"),
+    [
+        ("operator", "operator", [], ""),
+        ("job", "engine", ["--from=compiled /opt/wheels wheels"], " wheels/*.whl"),
+    ],
+)
 def test_an_image_gets_its_own_code_and_the_reading_of_the_spec_in_one_layer(
-    target: str, folder: str
+    target: str, folder: str, wheels: list[str], also: str
 ) -> None:
     code = f"{target}-code"
     copied = [args for stage, name, args in instructions() if stage == code and name == "COPY"]
-    assert copied == ["LICENSE NOTICE ./", "spec spec", f"{folder} {folder}"]
+    assert copied == ["LICENSE NOTICE ./", "spec spec", f"{folder} {folder}", *wheels]
     (built,) = [args for stage, name, args in instructions() if stage == code and name == "RUN"]
-    assert built == f"sh /opt/packaging/install.sh own /opt/own spec {folder}"
+    assert built == f"sh /opt/packaging/install.sh own /opt/own spec {folder}{also}"
     assert f"--from={code} /opt/own /opt/sparkstate" in of(target, "COPY")
+
+
+def test_a_c_compiler_is_in_one_stage_of_which_only_the_wheel_is_taken() -> None:
+    stages = {stage for stage, name, run in instructions() if name == "RUN" and re.search(r"\bgcc\b", run)}
+    assert stages == {"compiled"}
+    assert not [target for target in TARGETS if "compiled" in lineage(target)]
+    taken = [(stage, args) for stage, _, args in instructions() if "--from=compiled" in args]
+    assert taken == [("job-code", "--from=compiled /opt/wheels wheels")]
+
+
+def test_a_job_turns_the_compiled_path_on_by_itself() -> None:
+    assert "SPARKSTATE_COMPILED=0" in " ".join(of("job", "ENV"))
+
+
+def test_a_change_of_our_own_code_does_not_compile_anew() -> None:
+    copied = {args for stage, name, args in instructions() if stage == "compiled" and name == "COPY"}
+    assert copied == {"compiled compiled"}
 
 
 def test_packages_come_from_the_lock_with_their_hashes() -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from sparkstate import settings
 from sparkstate.doctor import machine, software
 from sparkstate.doctor.check import Check
+from sparkstate.operators import compiled
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ def examine(environ: Mapping[str, str], work_dir: Path, demand: Demand | None) -
         software.check_distribution("pandas", "pip install 'pandas>=2.2,<3'", wanted="2."),
         software.check_distribution("rocksdict", "pip install 'sparkstate[rocksdb]'", required=needs.rocksdb),
         software.check_distribution("boto3", "pip install 'sparkstate[s3]'", required=needs.s3),
+        software.check_compiled(compiled.status()),
         machine.check_disk(work_dir),
         machine.check_writable("temporary files", Path(environ.get("TMPDIR") or tempfile.gettempdir())),
         machine.check_writable("shared memory", Path("/dev/shm"), required=False),

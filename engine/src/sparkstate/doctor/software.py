@@ -9,6 +9,7 @@ from typing import Final
 
 from sparkstate import java
 from sparkstate.doctor.check import Check
+from sparkstate.operators import compiled
 
 MINIMUM_PYTHON: Final = (3, 11)
 
@@ -55,3 +56,23 @@ def check_distribution(name: str, install: str, *, wanted: str = "", required: b
             name, False, f"version {version} is registered, but cannot be imported", remedy, required
         )
     return Check(name, True, version, required=required)
+
+
+def check_compiled(status: str) -> Check:
+    """Whether records take the compiled path: ``status`` is what :func:`sparkstate.operators.compiled.status` says.
+
+    A path that was turned off is in order: somebody wanted it so.
+    """
+    name = "compiled record path"
+    fine = status == compiled.IN_USE or status.startswith("turned off")
+    version = importlib.metadata.version("sparkstate")
+    remedies = {
+        "not installed": "`pip install 'sparkstate[compiled]'`; without it the engine does the same in Python",
+        "built for another version": f"`pip install sparkstate-compiled=={version}`",
+    }
+    remedy = (
+        ""
+        if fine
+        else remedies.get(status, f"`pip install --force-reinstall sparkstate-compiled=={version}`")
+    )
+    return Check(name, fine, status, remedy, required=False)

@@ -19,6 +19,11 @@ class KeyNumbers:
     def __init__(self, numbers: Numbers | list[int]) -> None:
         self._numbers = numbers
 
+    @property
+    def all(self) -> Numbers | list[int]:
+        """Those of the whole batch."""
+        return self._numbers
+
     def of(self, stretch: slice) -> list[int]:
         """Those of a stretch of the batch."""
         found = self._numbers[stretch]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import abc
 import threading
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any, Generic, Protocol, TypeVar
 
 import pyarrow as pa
@@ -30,7 +30,7 @@ from sparkstate.operators.common.outputs import Outputs
 from sparkstate.operators.memory.budget import EpochBudget
 from sparkstate.operators.rows import sorting
 from sparkstate.operators.spec import JobFacts, KeyedSpec, Restored
-from sparkstate.operators.state import changes, inspection
+from sparkstate.operators.state import changes, handles, inspection
 from sparkstate.operators.state.cleanup import Cleanup
 from sparkstate.operators.state.context import Cursor
 from sparkstate.operators.state.handles import StateHandle, TableOf
@@ -43,6 +43,7 @@ from sparkstate.operators.user_metrics import UserMetrics
 from sparkstate.serde import containers
 from sparkstate.serde.evolution import StateTypes
 from sparkstate.serde.expiring import Times
+from sparkstate.serde.typeinfo import TypeInformation
 
 
 class FunctionCalls(Protocol):
@@ -109,6 +110,7 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
             max_parallelism=key_space.max_parallelism,
             undoes_records=spec.on_error == "side-output",
             facts=facts or JobFacts(),
+            value_handle_class=self._value_handle_class(),
         )
         """Has every state handle of the function, and its metrics."""
         self._facts = facts or JobFacts()
@@ -124,6 +126,10 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
     @abc.abstractmethod
     def _make_calls(self, spec: S, tables: OperatorTables, operator_states: OperatorStates) -> C:
         """The calls of the function."""
+
+    def _value_handle_class(self) -> Callable[[TypeInformation, bool], type[handles.ValueStateHandle]]:
+        """The classes of the handles of value states."""
+        return handles.value_handle_class
 
     def _make_intake(self, spec: S, owned: Set[int]) -> intake.Intake:
         """The entrance of batches."""

@@ -53,6 +53,10 @@ class StateHandle:
         """The type of the values that the user's code sees."""
         return self._type
 
+    def empty_columns(self) -> ColumnEntries | None:
+        """Columns for the entries of an overlay that begins, where records are to have such; None: they are objects."""
+        return None
+
     def bind(self, table: TableOverlay) -> None:
         """Work on this overlay from now on."""
         self._table = table

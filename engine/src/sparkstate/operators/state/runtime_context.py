@@ -36,7 +36,11 @@ class OperatorRuntimeContext(RuntimeContext):
         max_parallelism: int,
         undoes_records: bool,
         facts: JobFacts,
+        value_handle_class: Callable[
+            [TypeInformation, bool], type[handles.ValueStateHandle]
+        ] = handles.value_handle_class,
     ) -> None:
+        """``value_handle_class``: the class for a value state of a type, in an operator that may undo records."""
         self._uid = uid
         self._key_type = key_type
         self._cursor = cursor
@@ -46,6 +50,7 @@ class OperatorRuntimeContext(RuntimeContext):
         self._max_parallelism = max_parallelism
         self._undoes_records = undoes_records
         self._facts = facts
+        self._value_handle_class = value_handle_class
         self.metrics = user_metrics.UserMetrics(uid)
         self._identities: dict[str, tuple[str, ...]] = {}
         self.handles: dict[str, handles.StateHandle] = {}
@@ -56,7 +61,7 @@ class OperatorRuntimeContext(RuntimeContext):
         return self._handle(
             state_descriptor,
             StateKind.VALUE,
-            handles.value_handle_class(state_descriptor.type_info, self._undoes_records),
+            self._value_handle_class(state_descriptor.type_info, self._undoes_records),
             expiring_handles.ExpiringValueStateHandle,
         )
 

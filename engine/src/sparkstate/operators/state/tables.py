@@ -122,7 +122,7 @@ class OperatorTables:
         return [self._empty_table(handle, spill) for handle in self.handles]
 
     def _empty_table(self, handle: StateHandle, spill: Spill | None) -> TableOverlay:
-        spec, columns = handle.spec, None
+        spec, columns = handle.spec, handle.empty_columns()
         # Only the handles of value states work on columns; folded states go through the handle of the record path.
         if self.in_columns and spec.kind is StateKind.VALUE and spec.is_columnar:
             columns = ColumnEntries(value_columns.dtype_of(spec.value_type))
