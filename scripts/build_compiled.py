@@ -70,19 +70,22 @@ def install(environ: Mapping[str, str]) -> None:
     bootstrap.run([uv, *words], "sparkstate-compiled", env)
 
 
+def turned_on() -> dict[str, str]:
+    """The environment of a process that takes the compiled path."""
+    return {name: value for name, value in os.environ.items() if name != compiled.VARIABLE}
+
+
 def outcome() -> str:
     """What a process that starts now says of the compiled path."""
-    env = {name: value for name, value in os.environ.items() if name != compiled.VARIABLE}
-    done = subprocess.run([sys.executable, "-c", STATUS], env=env, capture_output=True, text=True, check=True)
+    command = [sys.executable, "-c", STATUS]
+    done = subprocess.run(command, env=turned_on(), capture_output=True, text=True, check=True)
     return done.stdout.strip()
 
 
 def test(arguments: Sequence[str]) -> int:
     """Run pytest on the extension; 1 if anything failed or nothing ran."""
-    chosen = list(arguments) or [path for path in TESTS if (ROOT / path).exists()]
-    env = {name: value for name, value in os.environ.items() if name != compiled.VARIABLE}
-    words = [sys.executable, "-m", "pytest", "-q", "--no-header", *chosen]
-    return int(subprocess.run(words, cwd=ROOT, env=env, check=False).returncode != 0)
+    words = [sys.executable, "-m", "pytest", "-q", "--no-header", *(arguments or TESTS)]
+    return int(subprocess.run(words, cwd=ROOT, env=turned_on(), check=False).returncode != 0)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

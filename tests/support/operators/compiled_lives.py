@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pyarrow as pa
 from support.operators import driven as ops
@@ -25,20 +25,6 @@ from sparkstate.operators.epoch import commit_overlays
 from sparkstate.operators.memory.budget import EpochBudget
 from sparkstate.settings import MIB, StateBackendSettings
 from sparkstate.testing import ManualClock
-
-
-@contextmanager
-def variable(value: str) -> Iterator[None]:
-    """``SPARKSTATE_COMPILED`` for operators that are made within."""
-    before = os.environ.get(compiled.VARIABLE)
-    os.environ[compiled.VARIABLE] = value
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[compiled.VARIABLE]
-        else:
-            os.environ[compiled.VARIABLE] = before
 
 
 @dataclass
@@ -113,7 +99,7 @@ class Side:
         # An overlay that is given up takes its folder with it, whenever that is.
         folder = self.folder / f"overlays-{self.opened}"
         budget = None if self.limit is None else EpochBudget(folder, self.factory, self.limit)
-        with variable("1" if is_compiled else "0"):
+        with mock.patch.dict(os.environ, {compiled.VARIABLE: "1" if is_compiled else "0"}):
             self.operator: base.Operator[Any] = ops.make_operator(
                 self.function,
                 self.stores,

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from support.operators.spilling import Sum
 
-from sparkstate.functions import KeyedProcessFunction, OutputTag, ReduceFunction
+from sparkstate.functions import KeyedProcessFunction, OutputTag
 from sparkstate.serde.types import Types
 from sparkstate.state.descriptors import (
     ListStateDescriptor,
@@ -31,11 +32,6 @@ OUTPUT = pa.schema(
 )
 SIDE = OutputTag("side", Types.LONG())
 UNREAD = OutputTag("unread", Types.LONG())
-
-
-class Sum(ReduceFunction):
-    def reduce(self, value1, value2):
-        return value1 + value2
 
 
 class Whole:

@@ -33,14 +33,18 @@ SPACES = (None, "n")
 OUTPUT = pa.schema([("user", pa.int64()), ("amount", pa.int64())])
 
 
-class Columns(KeyedBatchFunction):
-    """Sums; forgets the keys whose last amount is 0; halves in another type; and keeps the last in a namespace."""
+class Declared:
+    """The states of both functions."""
 
     def open(self, ctx):
         self.total = ctx.get_state(ValueStateDescriptor("total", Types.LONG()))
         self.half = ctx.get_state(ValueStateDescriptor("half", Types.DOUBLE()))
         self.even = ctx.get_state(ValueStateDescriptor("even", Types.BOOLEAN()))
         self.least = ctx.get_reducing_state(ReducingStateDescriptor("least", min, Types.LONG()))
+
+
+class Columns(Declared, KeyedBatchFunction):
+    """Sums; forgets the keys whose last amount is 0; halves in another type; and keeps the last in a namespace."""
 
     def process_batch(self, batch, keys, ctx):
         before, last = self.total.get(keys, default=0), keys.last("amount")
@@ -58,14 +62,8 @@ class Columns(KeyedBatchFunction):
         yield pa.record_batch({"user": keys.values, "amount": total})
 
 
-class Records(KeyedProcessFunction):
+class Records(Declared, KeyedProcessFunction):
     """The same for each record."""
-
-    def open(self, ctx):
-        self.total = ctx.get_state(ValueStateDescriptor("total", Types.LONG()))
-        self.half = ctx.get_state(ValueStateDescriptor("half", Types.DOUBLE()))
-        self.even = ctx.get_state(ValueStateDescriptor("even", Types.BOOLEAN()))
-        self.least = ctx.get_reducing_state(ReducingStateDescriptor("least", min, Types.LONG()))
 
     def process_element(self, value, ctx):
         assert ctx.get_current_key() == value.user

@@ -53,17 +53,21 @@ def test_a_second_keyed_over_the_same_input_may_not_change_its_times(
     assert [each.event_time for each in declared.sources] == ["at"]
 
 
-def test_built_in_side_outputs_that_nothing_reads_are_told() -> None:
-    operator = graph.Operator(
+def tagged(**tags: Any) -> graph.Operator:
+    """An operator with these tags of built-in side outputs."""
+    return graph.Operator(
         uid="op",
         function=KeyedProcessFunction(),
         keys=("k",),
         upstream=None,
         event_time="at",
         output_schema="k string",
-        error_tag=OutputTag("errors"),
-        late_tag=OutputTag("late"),
+        **tags,
     )
+
+
+def test_built_in_side_outputs_that_nothing_reads_are_told() -> None:
+    operator = tagged(error_tag=OutputTag("errors"), late_tag=OutputTag("late"))
     declared = graph.Graph(operators={"op": operator})
     rejected, late = declared.unread()
     assert "'op'" in rejected
@@ -75,16 +79,7 @@ def test_built_in_side_outputs_that_nothing_reads_are_told() -> None:
 
 
 def test_built_in_side_outputs_with_one_tag_are_refused() -> None:
-    operator = graph.Operator(
-        uid="op",
-        function=KeyedProcessFunction(),
-        keys=("k",),
-        upstream=None,
-        event_time="at",
-        output_schema="k string",
-        error_tag=OutputTag("errors"),
-        late_tag=OutputTag("errors"),
-    )
+    operator = tagged(error_tag=OutputTag("errors"), late_tag=OutputTag("errors"))
     with pytest.raises(
         errors.SpecInvalid, match="for rejected rows and for late rows both have the tag 'errors'"
     ):
@@ -92,16 +87,7 @@ def test_built_in_side_outputs_with_one_tag_are_refused() -> None:
 
 
 def declare_late(tag: Any) -> None:
-    operator = graph.Operator(
-        uid="op",
-        function=KeyedProcessFunction(),
-        keys=("k",),
-        upstream=None,
-        event_time="at",
-        output_schema="k string",
-        late_tag=tag,
-    )
-    graph.Graph().add(operator)
+    graph.Graph().add(tagged(late_tag=tag))
 
 
 TAKING_TAGS: dict[str, Callable[[Any], object]] = {

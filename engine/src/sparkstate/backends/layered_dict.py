@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
@@ -61,7 +62,7 @@ class LayeredDict(copy_on_write.CopyOnWrite[dict[Any, Any], View]):
         """The values, and ``default`` for a missing key."""
         if not self._frozen:
             get = self.top.get
-            return list(map(get, keys)) if default is None else [get(key, default) for key in keys]
+            return list(map(get, keys, itertools.repeat(default)))
         return [default if (value := self.get(key)) is ABSENT else value for key in keys]
 
     def get_own(self, key: Any) -> Any:

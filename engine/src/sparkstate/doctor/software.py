@@ -64,15 +64,12 @@ def check_compiled(status: str) -> Check:
     A path that was turned off is in order: somebody wanted it so.
     """
     name = "compiled record path"
-    fine = status == compiled.IN_USE or status.startswith("turned off")
+    if status in (compiled.IN_USE, compiled.TURNED_OFF):
+        return Check(name, True, status, required=False)
     version = importlib.metadata.version("sparkstate")
     remedies = {
-        "not installed": "`pip install 'sparkstate[compiled]'`; without it the engine does the same in Python",
-        "built for another version": f"`pip install sparkstate-compiled=={version}`",
+        compiled.NOT_INSTALLED: "`pip install 'sparkstate[compiled]'`; without it the engine does the same in Python",
+        compiled.OTHER_VERSION: f"`pip install sparkstate-compiled=={version}`",
     }
-    remedy = (
-        ""
-        if fine
-        else remedies.get(status, f"`pip install --force-reinstall sparkstate-compiled=={version}`")
-    )
-    return Check(name, fine, status, remedy, required=False)
+    remedy = remedies.get(status, f"`pip install --force-reinstall sparkstate-compiled=={version}`")
+    return Check(name, False, status, remedy, required=False)

@@ -17,20 +17,24 @@ INTERFACE: Final = 1
 """The form of the calls that this engine makes. An extension with another number is left alone."""
 IN_USE: Final = "in use"
 NOT_INSTALLED: Final = "not installed"
+OTHER_VERSION: Final = "built for another version"
+TURNED_OFF: Final = f"turned off by {VARIABLE}=0"
 _log = logging.getLogger("sparkstate.operators")
 
 
 def status() -> str:
     """``in use``, or the reason why the path runs in Python."""
-    if os.environ.get(VARIABLE) == "0":
-        return f"turned off by {VARIABLE}=0"
-    return _load()[0]
+    return TURNED_OFF if _is_off() else _load()[0]
 
 
 def records() -> Any:
     """The extension module; None: operators that are made now run in Python. An extension that is installed and of no
     use is warned of once."""
-    return None if os.environ.get(VARIABLE) == "0" else _load()[1]
+    return None if _is_off() else _load()[1]
+
+
+def _is_off() -> bool:
+    return os.environ.get(VARIABLE) == "0"
 
 
 @functools.cache
@@ -40,7 +44,7 @@ def _load() -> tuple[str, Any]:
     except ModuleNotFoundError:
         return NOT_INSTALLED, None
     if sparkstate_compiled.INTERFACE != INTERFACE:
-        return _left_alone("built for another version"), None
+        return _left_alone(OTHER_VERSION), None
     try:
         return IN_USE, importlib.import_module("sparkstate_compiled.records")
     except ImportError as error:

@@ -190,14 +190,15 @@ class OperatorTables:
                 continue
             longs = known.long_array(numbers)
             assert longs is not None  # the null key's number is before all others
-            table: Any = self.stores[shard].table(handle.spec) if into.spilled is None else into.spilled
             at = numbers - before
-            values[at], present[at] = table.get_columns(known.group_array()[numbers], longs)
+            values[at], present[at] = self._stored(handle, shard, into).get_columns(
+                known.group_array()[numbers], longs
+            )
         into.entries[before:] = value_columns.to_objects(values, present)
 
     def _read(self, overlay: Overlay, handle: ValueStateHandle, shard: int, numbers: Numbers) -> None:
         known, into = overlay.known, overlay.tables[handle.number]
-        table: Any = self.stores[shard].table(handle.spec) if into.spilled is None else into.spilled
+        table = self._stored(handle, shard, into)
         longs = None if into.columns is None else known.long_array(numbers)
         if into.columns is not None and longs is not None:
             into.columns.put(numbers, *table.get_columns(known.group_array()[numbers], longs))
@@ -209,6 +210,10 @@ class OperatorTables:
             return
         for number, value in zip(places, values, strict=True):
             into.entries[number] = value
+
+    def _stored(self, handle: ValueStateHandle, shard: int, into: TableOverlay) -> Any:
+        """The table that has the values which an overlay does not know."""
+        return self.stores[shard].table(handle.spec) if into.spilled is None else into.spilled
 
     def _read_null(self, overlay: Overlay) -> None:
         """The null key came: its number was there before, without a value."""
