@@ -15,6 +15,8 @@ from typing import Any
 import cpu
 import yaml
 
+from sparkstate.operators.compiled import VARIABLE as COMPILED
+
 HERE = Path(__file__).parent
 LIMIT_S = 900.0
 """No run of any contender may take longer: then the benchmark ends with an error instead of hanging."""
@@ -24,12 +26,14 @@ _LOOK_S = 0.02
 @dataclass(frozen=True)
 class Setup:
     """One way to run our job. ``interval``: that of checkpoints; with ``1h`` none runs during the epochs. ``managed``:
-    memory of a slot for state and overlays; None: the default."""
+    memory of a slot for state and overlays; None: the default. ``compiled``: whether records take the path of
+    ``sparkstate-compiled``, where it is installed."""
 
     backend: str
     function: str = "sum"
     interval: str = "1h"
     managed: str | None = None
+    compiled: bool = False
 
 
 def manifest(setup: Setup, folder: Path, slots: int, scratch: Path, **params: str) -> dict[str, Any]:
@@ -51,13 +55,21 @@ def manifest(setup: Setup, folder: Path, slots: int, scratch: Path, **params: st
     }
 
 
-def start(document: dict[str, Any], scratch: Path) -> tuple[subprocess.Popen[bytes], Path]:
-    """Start our driver; its process, and the file into which it logs its phases."""
+def start(
+    document: dict[str, Any], scratch: Path, *, compiled: bool = False
+) -> tuple[subprocess.Popen[bytes], Path]:
+    """Start our driver; its process, and the file into which it logs its phases. Records take the path in Python
+    unless ``compiled`` says otherwise, so that figures do not depend on what is installed."""
     path, log = scratch / "job.yaml", scratch / "phases.jsonl"
     path.write_text(yaml.safe_dump(document))
     command = [sys.executable, "-m", "sparkstate.driver"]
     command += ["--manifest", str(path), "--work-dir", str(scratch / "w")]
-    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARKSTATE_PHASE_LOG": str(log)}
+    environment = {
+        **os.environ,
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARKSTATE_PHASE_LOG": str(log),
+        COMPILED: str(int(compiled)),
+    }
     with (scratch / "driver.log").open("wb") as output:
         process = subprocess.Popen(command, env=environment, stdout=output, stderr=subprocess.STDOUT)
     return process, log
@@ -65,7 +77,7 @@ def start(document: dict[str, Any], scratch: Path) -> tuple[subprocess.Popen[byt
 
 def run(setup: Setup, folder: Path, slots: int, scratch: Path) -> list[dict[str, Any]]:
     """Seconds and CPU seconds of every epoch, from its begin to the next one's."""
-    process, log = start(manifest(setup, folder, slots, scratch), scratch)
+    process, log = start(manifest(setup, folder, slots, scratch), scratch, compiled=setup.compiled)
     marks: list[tuple[float, dict[str, float]]] = []
     reader = Phases(log)
     deadline = time.monotonic() + LIMIT_S

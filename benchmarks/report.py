@@ -47,6 +47,8 @@ LATENCY_TARGETS = (LatencyTarget("hashmap"), LatencyTarget("rocksdb"))
 TARGETS = (
     Target("hashmap", "identity", 0.60),
     Target("rocksdb", "identity", 0.55),
+    Target("hashmap-compiled", "identity", 0.60),
+    Target("rocksdb-compiled", "identity", 0.55),
     Target("hashmap", "transform-with-state", 100),
     Target("rocksdb", "transform-with-state", 100),
     Target("hashmap-batches", "identity", 1.0),

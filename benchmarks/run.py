@@ -8,9 +8,9 @@
 
 Contenders: Spark's identity through ``repartitionById`` and ``mapInArrow`` with the engine's Spark settings (the base
 of all ratios) and with Spark's defaults; ours on HashMap and RocksDB in interval mode, without and with checkpoints
-running, by a function on Arrow batches that answers every record, and by one that answers once per key and batch
-(``-added``); Spark's ``transformWithState`` in Python; Spark's own
-aggregation (both on its RocksDB store).
+running, per record on the path of ``sparkstate-compiled`` (``-compiled``; after ``make compiled``), by a function on
+Arrow batches that answers every record, and by one that answers once per key and batch (``-added``); Spark's
+``transformWithState`` in Python; Spark's own aggregation (both on its RocksDB store).
 Loads: ``sum``, a keyed sum over 50 k keys that answers every record; ``distinct``, the same with no key twice;
 ``windows``, a sum per key and minute of event time, an epoch being a minute, also for an hour that slides by a minute;
 ``large``, random keys whose state is ten times the slots' managed memory (512 bytes a key, filled before).
@@ -41,6 +41,7 @@ import ours
 import report
 import traced
 
+from sparkstate.operators import compiled
 from sparkstate_tools.tracing import report as trace_report
 
 HERE = Path(__file__).parent
@@ -67,10 +68,12 @@ CONTENDERS = {
         Contender("identity"),
         Contender("identity-defaults"),
         Contender("hashmap", ours.Setup("hashmap")),
+        Contender("hashmap-compiled", ours.Setup("hashmap", compiled=True)),
         Contender("hashmap-batches", ours.Setup("hashmap", "batches")),
         Contender("hashmap-added", ours.Setup("hashmap", "added")),
         Contender("hashmap-checkpoints", ours.Setup("hashmap", interval=CHECKPOINTING)),
         Contender("rocksdb", ours.Setup("rocksdb")),
+        Contender("rocksdb-compiled", ours.Setup("rocksdb", compiled=True)),
         Contender("rocksdb-batches", ours.Setup("rocksdb", "batches")),
         Contender("rocksdb-added", ours.Setup("rocksdb", "added")),
         Contender("rocksdb-checkpoints", ours.Setup("rocksdb", interval=CHECKPOINTING)),
@@ -117,10 +120,20 @@ LOADS = {
     "sum": Load(tuple(name for name in CONTENDERS if name not in WINDOWED)),
     "windows": Load(("identity", *WINDOWED)),
     "distinct": Load(
-        ("identity", "hashmap", "hashmap-batches", "rocksdb", "rocksdb-batches", "aggregation"), keys=0
+        (
+            "identity",
+            "hashmap",
+            "hashmap-compiled",
+            "hashmap-batches",
+            "rocksdb",
+            "rocksdb-compiled",
+            "rocksdb-batches",
+            "aggregation",
+        ),
+        keys=0,
     ),
     "large": Load(
-        ("identity", "rocksdb", "rocksdb-batches"),
+        ("identity", "rocksdb", "rocksdb-compiled", "rocksdb-batches"),
         keys=10 * LARGE_SLOTS * (LARGE_MANAGED_MIB << 20) // LARGE_STATE_BYTES,
         rows_part=4,
         functions={"sum": "padded", "batches": "padded-batches"},
@@ -135,6 +148,7 @@ LATENCIES = {1_000: (3, 20), 100_000: (3, 10), 1_000_000: (1, 15)}
 def main() -> None:
     """Measure, print, write."""
     options = _options()
+    _leave_out_what_is_not_built(options)
     started = time.monotonic()
     if options.trace:
         trace_one(options)
@@ -186,6 +200,19 @@ def _options() -> argparse.Namespace:
     if options.quick:
         options.rounds, options.epochs, options.loads = 1, min(options.epochs, 5), ["sum"]
     return options
+
+
+def _leave_out_what_is_not_built(options: argparse.Namespace) -> None:
+    """Take the contenders of the compiled path out where the extension cannot be used."""
+    found = compiled.status()
+    names = [name for name, each in CONTENDERS.items() if each.ours and each.ours.compiled]
+    wanted = [name for name in options.only or names if name in names]
+    if found == compiled.IN_USE or not wanted:
+        return
+    if options.only == wanted:
+        raise SystemExit(f"{', '.join(wanted)}: sparkstate-compiled is {found}; call `make compiled` first")
+    print(f"left out: {', '.join(wanted)}, because sparkstate-compiled is {found}; `make compiled` builds it")
+    options.only = [name for name in options.only or CONTENDERS if name not in names]
 
 
 def trace_one(options: argparse.Namespace) -> None:

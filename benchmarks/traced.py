@@ -16,7 +16,8 @@ _LOOK_S = 0.5
 
 def record(setup: ours.Setup, folder: Path, slots: int, scratch: Path) -> report.Run:
     """Run the job to the end of its input."""
-    process, log = ours.start(ours.manifest(setup, folder, slots, scratch), scratch)
+    document = ours.manifest(setup, folder, slots, scratch)
+    process, log = ours.start(document, scratch, compiled=setup.compiled)
     phases = ours.Phases(log)
     kinds: dict[int, str] = {}
     entries: list[dict[str, Any]] = []

@@ -7,6 +7,8 @@ import os
 import sys
 from pathlib import Path
 
+from sparkstate.operators import compiled
+
 PARAMS = (
     "load",
     "input",
@@ -49,6 +51,7 @@ def main() -> None:
     manifest = scratch / "job.json"
     manifest.write_text(json.dumps(document))  # JSON is YAML
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ[compiled.VARIABLE] = "0"  # whatever is installed here, the path that every installation has
     command = ["-m", "sparkstate.driver", "--manifest", str(manifest), "--work-dir", str(scratch / "w")]
     os.execv(sys.executable, [sys.executable, *command])
 

@@ -45,6 +45,11 @@ run.main()
 
 def printed(code: str, *arguments: str) -> list[Any]:
     """What a program beside ``benchmarks/run.py`` prints, by lines of JSON."""
+    return [json.loads(line) for line in lines(code, *arguments)]
+
+
+def lines(code: str, *arguments: str) -> list[str]:
+    """The same as text."""
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments],
         env={**os.environ, "PYTHONPATH": str(FOLDER)},
@@ -52,7 +57,7 @@ def printed(code: str, *arguments: str) -> list[Any]:
         check=True,
         text=True,
     )
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    return done.stdout.splitlines()
 
 
 @pytest.mark.parametrize(
@@ -76,3 +81,51 @@ def test_a_trace_is_of_the_contender_as_the_load_runs_it(tmp_path: Path) -> None
     assert of_load == [1000, 7, keys, fills]
     assert (setup["backend"], setup["function"], setup["managed"]) == ("rocksdb", "padded-batches", "32Mi")
     assert (folder, slots) == ("in", 3)
+
+
+STARTED = """
+import json, os, pathlib, run, ours
+
+class Process:
+    def __init__(self, command, env, **others):
+        print(json.dumps([ours.COMPILED, env[ours.COMPILED]]))
+        raise SystemExit  # in the place of a driver
+
+ours.subprocess.Popen = Process
+ours.run(run.CONTENDERS[os.environ["CONTENDER"]].ours, pathlib.Path("in"), 2, pathlib.Path(os.environ["SCRATCH"]))
+"""
+LEFT_OUT = """
+import json, sys, run
+
+def measure(load, options, scratch):
+    print(json.dumps(options.only))
+    raise SystemExit
+
+run.measure_load = measure
+run.main()
+"""
+
+
+@pytest.mark.parametrize(("contender", "told"), [("hashmap", "0"), ("rocksdb-compiled", "1")])
+def test_a_driver_is_told_which_path_its_records_take(
+    contender: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPARKSTATE_COMPILED", "0" if told == "1" else "1")  # must not decide
+    monkeypatch.setenv("CONTENDER", contender)
+    monkeypatch.setenv("SCRATCH", str(tmp_path))
+    assert printed(STARTED) == [["SPARKSTATE_COMPILED", told]]
+
+
+def test_what_is_not_built_is_left_out_with_a_reason(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SPARKSTATE_COMPILED", "0")  # as good as not installed
+    code = f"import sys; sys.argv[1:] = ['--only', 'hashmap-compiled', 'rocksdb']\n{LEFT_OUT}"
+    said, only = lines(code)
+    assert said.startswith("left out: hashmap-compiled, because sparkstate-compiled is turned off")
+    assert json.loads(only) == ["rocksdb"]
+
+    alone = f"import sys; sys.argv[1:] = ['--only', 'hashmap-compiled']\n{LEFT_OUT}"
+    with pytest.raises(subprocess.CalledProcessError):
+        lines(alone)
+    assert "call `make compiled` first" in capfd.readouterr().err

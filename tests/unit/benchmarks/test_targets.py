@@ -13,6 +13,8 @@ report = example.load(example.ROOT / "benchmarks" / "report.py")
 TO_REACH = {
     ("sum", "hashmap", "identity"): 0.6,
     ("sum", "rocksdb", "identity"): 0.55,
+    ("sum", "hashmap-compiled", "identity"): 0.6,
+    ("sum", "rocksdb-compiled", "identity"): 0.55,
     ("sum", "hashmap", "transform-with-state"): 100,
     ("sum", "rocksdb", "transform-with-state"): 100,
     ("sum", "hashmap-batches", "identity"): 1.0,
