@@ -65,7 +65,9 @@ def figures(document: Mapping[str, Any]) -> str:
     ]
     parts += [_pivot(group) for group in groups if group]
     reasons = dict.fromkeys(
-        f"{ENGINES[each['name']]}: {each['reason']}" for each in results if "reason" in each
+        f"{ENGINES[each['name']]} ({LOADS[each['load']]}): {each['reason']}"
+        for each in _ordered(results)
+        if "reason" in each
     )
     if reasons:
         parts.append("Not measured: " + "; ".join(reasons) + ".")

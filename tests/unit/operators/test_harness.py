@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import doctest
+import tempfile
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
+from support.backends import own_backends
 
 from sparkstate import errors
 from sparkstate.functions import KeyedProcessFunction, OutputTag
@@ -149,6 +152,40 @@ def test_stores_are_closed_and_files_deleted_although_the_function_raises_on_bei
         made.close()
     assert all(store.database() is None for store in stores)
     assert not folder.exists()
+
+
+class FailsToOpen(Count):
+    def open(self, ctx):
+        super().open(ctx)
+        raise ValueError("no connection")
+
+
+class Watched(own_backends.MemoryBackend):
+    """Tells what was opened and closed."""
+
+    told: ClassVar[list[str]] = []
+
+    def open_rows(self, directory):
+        told = self.told
+        told.append("open")
+
+        class Rows(own_backends.MemoryRows):
+            def close(self):
+                told.append("closed")
+
+        return Rows()
+
+    def close(self):
+        self.told.append("factory closed")
+
+
+def test_nothing_stays_open_of_a_harness_whose_function_cannot_be_opened(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(Watched, "told", [])
+    with pytest.raises(errors.UserCodeError, match=r"open\(\) raised ValueError: no connection"):
+        make(FailsToOpen(), backend=Watched)
+    assert Watched.told == ["open", "open", "closed", "closed", "factory closed"]
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_snapshot_of_another_number_of_shards_is_refused():

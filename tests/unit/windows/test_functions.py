@@ -242,15 +242,27 @@ class Shrinking(Pairs):
             callback.merge(windows, type(windows[0])(-9, -8))
 
 
+class Boundless(Pairs):
+    def assign_windows(self, element, timestamp, context):
+        return [windows.TimeWindow(timestamp, 2**63)]
+
+
+class Fractions(Pairs):
+    def assign_windows(self, element, timestamp, context):
+        return [windows.TimeWindow(timestamp, timestamp + 0.5)]
+
+
 @pytest.mark.parametrize(
     ("assigner", "told"),
     [
+        (Boundless(), r"TimeWindow\(start=6, end=9223372036854775808\), which cannot be stored.*whole numbers from"),
+        (Fractions(), r"end=6\.5\), which cannot be stored"),
         (Strange(), "return TimeWindow, CountWindow or GlobalWindow objects"),
         (Shrinking(), "has ended before 0"),
         (TUMBLING, "a row without event time has no place in Tumbling"),
         (windows.EventTimeSessionWindows.with_dynamic_gap(lambda row: -1), "the gap of a session is -1"),
     ],
-    ids=["no window", "shrinking", "no time", "gap"],
+    ids=["boundless", "fractions", "no window", "shrinking", "no time", "gap"],
 )
 def test_what_an_assigner_cannot_give_is_refused_at_the_row(assigner: Any, told: str) -> None:
     with harness(windows.over(assigner).process(Values(), element_type=ROW)) as job:

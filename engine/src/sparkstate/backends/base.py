@@ -325,7 +325,7 @@ class ShardStore(Protocol):
         """How much there is."""
 
     def close(self) -> None:
-        """Let go of everything; the store is not used afterwards."""
+        """Let go of everything; the store is not used afterwards. A process that ends does not call it."""
 
 
 class StoreFactory(Protocol):

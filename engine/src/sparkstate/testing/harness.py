@@ -8,6 +8,7 @@ processing-time timer falls due between them.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import tempfile
 import zlib
@@ -121,7 +122,13 @@ class KeyedProcessHarness:
         self._outputs: dict[str | None, list[Any]] = {}
         self._folder = tempfile.TemporaryDirectory(prefix="sparkstate-harness-")
         self._folders = itertools.count()
-        self._start(None)
+        self._closes: list[Callable[[], object]] = []
+        try:
+            self._start(None)
+        except BaseException:  # the caller gets no harness to close
+            with contextlib.suppress(Exception):
+                self.close()
+            raise
 
     # --- pushing
 
@@ -305,10 +312,12 @@ class KeyedProcessHarness:
 
     def _start(self, snapshot: HarnessSnapshot | None) -> None:
         self._factory = self._new_factory(self._directory("factory"))
+        self._closes = [self._factory.close]
         self._stores: dict[int, base.ShardStore] = {}
         for number in range(self._key_space.shards):
             groups = self._key_space.key_groups_of_shard(number)
             store = self._factory.create(number, groups, self._directory(f"shard-{number}"))
+            self._closes.insert(0, store.close)
             if snapshot is not None:
                 file = self._directory(f"restore-{number}") / canonical.FORMAT
                 file.write_bytes(snapshot.shards[number])
@@ -326,6 +335,7 @@ class KeyedProcessHarness:
             JobFacts(parameters=self._parameters, attempt=self._lives, watermark=self._watermark),
             restored,
         )
+        self._closes.insert(0, self._subtasks.close)
         self._lives += 1
 
     def _new_factory(self, directory: Path) -> base.StoreFactory:
@@ -338,8 +348,8 @@ class KeyedProcessHarness:
         return loader.create_store_factory(chosen.effective_settings(settings), directory)
 
     def _stop(self) -> None:
-        stores = [store.close for store in self._stores.values()]
-        disposal.close_all([self._subtasks.close, *stores, self._factory.close])
+        closes, self._closes = self._closes, []
+        disposal.close_all(closes)
 
     def _directory(self, name: str) -> Path:
         path = Path(self._folder.name) / f"{next(self._folders)}-{name}"

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Final, TypeAlias
 
 from sparkstate import errors
-from sparkstate.functions import MIN_WATERMARK, RuntimeContext
+from sparkstate.functions import MAX_WATERMARK, MIN_WATERMARK, RuntimeContext
 from sparkstate.serde.types import Types
 from sparkstate.state import api
 from sparkstate.state.descriptors import ValueStateDescriptor
@@ -88,18 +88,25 @@ class MergingWindows:
         self._changed = True
 
     def add(self, window: TimeWindow, merged: Merged) -> tuple[TimeWindow, bool]:
-        """The window that a row's own window becomes a part of, and whether it was not there before."""
-        if self._touching and (found := self._add_last(window, merged)) is not None:
-            return found
-        if window in self:
-            return window, False
-        places = _Places(self._stored)
-        if self._touching:
-            actual, is_new = places.add_touching(window, merged)
-        else:
-            actual, is_new = places.add_by(self._assigner, window, merged)
-        if is_new:
-            self._become(places.stored())
+        """The window that a row's own window becomes a part of, and whether it was not there before. Raises
+        ``StateError`` for a window, or one that it merges into, that cannot be stored."""
+        try:
+            if self._touching and (found := self._add_last(window, merged)) is not None:
+                return found
+            if window in self:
+                return window, False
+            places = _Places(self._stored)
+            if self._touching:
+                actual, is_new = places.add_touching(window, merged)
+            else:
+                actual, is_new = places.add_by(self._assigner, window, merged)
+            if is_new:
+                self._become(places.stored())
+        except struct.error:
+            raise errors.StateError(
+                f"the window assigner put a row into {window!r}, which cannot be stored, or merged it into such a "
+                f"window; start and end must be whole numbers from {MIN_WATERMARK} to {MAX_WATERMARK}"
+            ) from None
         return actual, is_new
 
     def _add_last(self, window: TimeWindow, merged: Merged) -> tuple[TimeWindow, bool] | None:
