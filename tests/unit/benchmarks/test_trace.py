@@ -44,6 +44,8 @@ def a_run() -> Any:
             {1: 0.0, 2: 0.0, 3: t / 4000},
             t / 1000 * 1.7,
             t / 10_000,
+            (t / 20_000, t * 0.15 / 1000),
+            t * 0.02 / 1000,
         )
         for t in range(0, 201, 20)
     ]
@@ -76,6 +78,14 @@ def test_the_report_says_how_much_of_the_processors_was_idle_and_who_waited() ->
     assert "waited 0.25 s in a second" in told
     (line,) = (line for line in told.splitlines() if line.startswith("feed + output of the last"))
     assert line.split()[-6:] == ["1.50", "0.50", "0.25", "0.00", "1.00", "0.50"]
+
+
+def test_the_report_says_which_processor_was_idle_and_in_what_phase() -> None:
+    (told,) = (line for line in report.text(a_run(), 2, warm_up=0).splitlines() if line.startswith("idle: "))
+    assert told.startswith("idle: processor 0 5%, processor 1 15% of the time; the driver was meanwhile in ")
+    for part in ("feed 30%", "finish of the last 30%", "feed + output of the last 20%"):
+        assert f"{part}," in told
+    assert told.endswith("; a thread waited for a disk in 10% of it")
 
 
 def test_the_report_splits_the_time_of_the_slots_by_thread() -> None:
@@ -112,6 +122,8 @@ def test_the_sampler_sees_how_long_a_process_ran() -> None:
     assert times[0] < times[-1] <= times[0] + 60
     machine = [sample.machine_s for sample in samples]
     assert machine[-1] >= machine[0] > 0
+    assert {len(sample.idle_s) for sample in samples} == {os.cpu_count()}
+    assert all(0 <= sample.disk_s <= sum(sample.idle_s) for sample in samples)
 
 
 def test_threads_that_have_ended_count_for_their_process() -> None:

@@ -12,7 +12,7 @@ import gzip
 import itertools
 import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -157,10 +157,7 @@ def text(run: Run, cores: int, warm_up: int) -> str:
     for before, after in itertools.pairwise(run.samples):
         if before.t_ms < begin or after.t_ms > end:
             continue
-        middle = (before.t_ms + after.t_ms) / 2
-        doing = [span for span in all_spans if span.begin <= middle < span.end]
-        name = " + ".join(sorted(f"{span.phase}{'' if span.is_front else ' of the last'}" for span in doing))
-        name = name or "between two callbacks"
+        name = _doing(all_spans, (before.t_ms + after.t_ms) / 2)
         ran, waited = _used(run, before, after)
         line = totals[name]
         line[0] += (after.t_ms - before.t_ms) / 1000
@@ -182,10 +179,40 @@ def text(run: Run, cores: int, warm_up: int) -> str:
     within = [sample for sample in run.samples if begin <= sample.t_ms <= end]
     waited = sum(line[2] for line in totals.values()) / whole
     lines.append(_processors(within, sum(line[1] for line in totals.values()) / whole, waited, cores))
+    if len(within) > 1 and all(sample.idle_s for sample in within):
+        lines.append(_idle(within, lambda t_ms: _doing(all_spans, t_ms)))
     looks = [look for look in run.threads if begin <= look.t_ms <= end]
     if len(looks) > 1:
         lines.append(_by_thread(looks[0], looks[-1]))
     return "\n".join(lines)
+
+
+def _doing(of_driver: Sequence[Span], t_ms: float) -> str:
+    """The driver's phases at that time."""
+    doing = [span for span in of_driver if span.begin <= t_ms < span.end]
+    name = " + ".join(sorted(f"{span.phase}{'' if span.is_front else ' of the last'}" for span in doing))
+    return name or "between two callbacks"
+
+
+def _idle(samples: Sequence[Sample], doing: Callable[[float], str]) -> str:
+    """For what part of the time each processor had nothing to run, in which phases of the driver that was, and in what
+    part of it a thread waited for a disk. The kernel does not say what else threads wait for that are not ready."""
+    first, last = samples[0], samples[-1]
+    seconds = (last.t_ms - first.t_ms) / 1000
+    idle = [after - before for before, after in zip(first.idle_s, last.idle_s, strict=True)]
+    by_phase: dict[str, float] = defaultdict(float)
+    for before, after in itertools.pairwise(samples):
+        by_phase[doing((before.t_ms + after.t_ms) / 2)] += sum(after.idle_s) - sum(before.idle_s)
+    whole = sum(idle) or 1.0
+    phases = ", ".join(
+        f"{name} {part / whole:.0%}" for name, part in sorted(by_phase.items(), key=lambda item: -item[1])
+    )
+    each = ", ".join(f"processor {number} {part / seconds:.0%}" for number, part in enumerate(idle))
+    disk = (last.disk_s - first.disk_s) / whole
+    return (
+        f"idle: {each} of the time; the driver was meanwhile in {phases}; "
+        f"a thread waited for a disk in {disk:.0%} of it"
+    )
 
 
 def _by_thread(first: ThreadTimes, last: ThreadTimes) -> str:

@@ -2,11 +2,13 @@
 
 ``/proc/PID/task/TID/schedstat`` has, in nanoseconds, how long a thread ran and how long it was ready and waited for
 a processor. A sample costs about a millisecond, most of it for the JVM's threads. ``/proc/stat`` has, in ticks, for
-how long all processors were busy with anything, and for how long the host of a virtual machine took them away.
+how long all processors were busy with anything, for how long the host of a virtual machine took them away, and for how
+long each of them was idle.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 import time
@@ -17,7 +19,7 @@ from pathlib import Path
 INTERVAL_S = 0.02
 _TICKS_S = os.sysconf("SC_CLK_TCK")
 _IDLE, _IO_WAIT, _STOLEN = 3, 4, 7
-"""Places in the first line of ``/proc/stat``."""
+"""Places in a line of ``/proc/stat``: of all processors in the first line, and of each in those that follow."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,10 @@ class Sample:
     """Seconds for which all processors together ran anything: the job, other processes, the kernel."""
     stolen_s: float = 0.0
     """Seconds that the host of a virtual machine gave to others."""
+    idle_s: tuple[float, ...] = ()
+    """Seconds for which each processor had nothing to run."""
+    disk_s: float = 0.0
+    """The part of these, of all processors, in which a thread waited for a disk."""
 
 
 class Sampler:
@@ -58,12 +64,20 @@ class Sampler:
             self.samples.append(Sample(time.time() * 1000, run, wait, *_of_machine()))
 
 
-def _of_machine() -> tuple[float, float]:
-    """Seconds of work and stolen seconds of all processors. The kernel counts guests in the first ones."""
+def _of_machine() -> tuple[float, float, tuple[float, ...], float]:
+    """Seconds of work and stolen seconds of all processors, the idle ones of each, and those in which a thread waited
+    for a disk. The kernel counts guests in the first ones."""
     with Path("/proc/stat").open(encoding="ascii") as file:
-        ticks = [int(word) for word in file.readline().split()[1:9]]
+        told = itertools.takewhile(lambda line: line.startswith("cpu"), file)
+        ticks, *each = [[int(word) for word in line.split()[1:9]] for line in told]
+    idle = [one[_IDLE] + one[_IO_WAIT] for one in each]
     free = ticks[_IDLE] + ticks[_IO_WAIT] + ticks[_STOLEN]
-    return (sum(ticks) - free) / _TICKS_S, ticks[_STOLEN] / _TICKS_S
+    return (
+        (sum(ticks) - free) / _TICKS_S,
+        ticks[_STOLEN] / _TICKS_S,
+        tuple(one / _TICKS_S for one in idle),
+        ticks[_IO_WAIT] / _TICKS_S,
+    )
 
 
 def _of_process(pid: int) -> tuple[float, float]:
