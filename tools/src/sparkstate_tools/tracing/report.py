@@ -12,7 +12,7 @@ import gzip
 import itertools
 import json
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -154,15 +154,20 @@ def text(run: Run, cores: int, warm_up: int) -> str:
     kinds = [kind for kind in KINDS if kind in set(run.kinds.values())]
     totals: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
     by_kind: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    idle: dict[str, float] = defaultdict(float)
     for before, after in itertools.pairwise(run.samples):
         if before.t_ms < begin or after.t_ms > end:
             continue
-        name = _doing(all_spans, (before.t_ms + after.t_ms) / 2)
+        middle = (before.t_ms + after.t_ms) / 2
+        doing = [span for span in all_spans if span.begin <= middle < span.end]
+        name = " + ".join(sorted(f"{span.phase}{'' if span.is_front else ' of the last'}" for span in doing))
+        name = name or "between two callbacks"
         ran, waited = _used(run, before, after)
         line = totals[name]
         line[0] += (after.t_ms - before.t_ms) / 1000
         line[1] += ran
         line[2] += waited
+        idle[name] += sum(after.idle_s) - sum(before.idle_s)
         for kind in kinds:
             by_kind[name][kind] += _used(run, before, after, kind)[0]
     whole = sum(line[0] for line in totals.values())
@@ -180,29 +185,18 @@ def text(run: Run, cores: int, warm_up: int) -> str:
     waited = sum(line[2] for line in totals.values()) / whole
     lines.append(_processors(within, sum(line[1] for line in totals.values()) / whole, waited, cores))
     if len(within) > 1 and all(sample.idle_s for sample in within):
-        lines.append(_idle(within, lambda t_ms: _doing(all_spans, t_ms)))
+        lines.append(_idle(within[0], within[-1], idle))
     looks = [look for look in run.threads if begin <= look.t_ms <= end]
     if len(looks) > 1:
         lines.append(_by_thread(looks[0], looks[-1]))
     return "\n".join(lines)
 
 
-def _doing(of_driver: Sequence[Span], t_ms: float) -> str:
-    """The driver's phases at that time."""
-    doing = [span for span in of_driver if span.begin <= t_ms < span.end]
-    name = " + ".join(sorted(f"{span.phase}{'' if span.is_front else ' of the last'}" for span in doing))
-    return name or "between two callbacks"
-
-
-def _idle(samples: Sequence[Sample], doing: Callable[[float], str]) -> str:
+def _idle(first: Sample, last: Sample, by_phase: Mapping[str, float]) -> str:
     """For what part of the time each processor had nothing to run, in which phases of the driver that was, and in what
-    part of it a thread waited for a disk. The kernel does not say what else threads wait for that are not ready."""
-    first, last = samples[0], samples[-1]
+    part of it a thread waited for a disk."""
     seconds = (last.t_ms - first.t_ms) / 1000
     idle = [after - before for before, after in zip(first.idle_s, last.idle_s, strict=True)]
-    by_phase: dict[str, float] = defaultdict(float)
-    for before, after in itertools.pairwise(samples):
-        by_phase[doing((before.t_ms + after.t_ms) / 2)] += sum(after.idle_s) - sum(before.idle_s)
     whole = sum(idle) or 1.0
     phases = ", ".join(
         f"{name} {part / whole:.0%}" for name, part in sorted(by_phase.items(), key=lambda item: -item[1])
