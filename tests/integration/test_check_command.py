@@ -104,6 +104,7 @@ def test_code_that_only_the_driver_finds_is_refused_as_a_slot_would_refuse_it(tm
     assert "No module named 'totals'" in found.document["message"]
 
 
+@pytest.mark.extra
 def test_another_number_of_sources_is_refused_by_the_check_as_by_the_start(tmp_path: Path) -> None:
     """Also where a frame is read twice, which makes two sources of one."""
     totals.make_input(tmp_path / "in", files=1)
@@ -136,9 +137,10 @@ def test_another_number_of_sources_is_refused_by_the_check_as_by_the_start(tmp_p
     assert second.end()["message"].endswith(sources["message"]), "the check gives the words of the start"
 
 
+@pytest.mark.extra
 @pytest.mark.parametrize(
     ("backend", "migrated"),
-    [("hashmap", "full-pass"), pytest.param("rocksdb", "on-read", marks=pytest.mark.extra)],
+    [("hashmap", "full-pass"), ("rocksdb", "on-read")],
     ids=["hashmap", "rocksdb"],
 )
 def test_versions_of_one_job_start_as_the_check_has_said(tmp_path: Path, backend: str, migrated: str) -> None:
@@ -168,6 +170,7 @@ def test_versions_of_one_job_start_as_the_check_has_said(tmp_path: Path, backend
     assert third.end()["message"].endswith(refused["message"]), "the check gives the words of the start"
 
 
+@pytest.mark.extra
 def test_other_windows_are_refused_by_the_check_in_the_words_of_the_start(tmp_path: Path) -> None:
     """No type tells the sizes of windows apart, so the states alone would be taken as they are."""
     window_rows.make_input(tmp_path / "in", files=1)

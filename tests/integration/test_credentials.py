@@ -137,7 +137,12 @@ def test_credentials_that_expire_in_a_publication_cost_nothing_but_time(
     ("when", "how"),
     [
         pytest.param("between two checkpoints", "as if nothing had been", id="epoch"),
-        pytest.param("when a checkpoint is published", "with a new incarnation or the same", id="checkpoint"),
+        pytest.param(
+            "when a checkpoint is published",
+            "with a new incarnation or the same",
+            id="checkpoint",
+            marks=pytest.mark.extra,
+        ),
     ],
 )
 def test_a_driver_whose_keys_from_the_environment_are_refused_does_not_end(

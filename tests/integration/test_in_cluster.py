@@ -163,6 +163,7 @@ def test_sigterm_where_a_checkpoint_takes_long_leaves_the_last_epochs_to_the_nex
     totals.check(tmp_path / "out", rows)
 
 
+@pytest.mark.extra
 def test_sigterm_waits_until_the_output_of_a_committed_checkpoint_is_published(tmp_path: Path) -> None:
     rows = totals.make_input(tmp_path / "in", files=16)
     document = with_checkpoints_on_request(tmp_path)
@@ -220,6 +221,7 @@ def test_the_next_pod_prepares_itself_beside_the_end_of_this_one_and_claims_when
     totals.check(tmp_path / "out", rows)
 
 
+@pytest.mark.extra
 def test_the_next_pod_is_told_that_this_one_died_in_its_end(tmp_path: Path) -> None:
     rows = totals.make_input(tmp_path / "in", files=16)
     document = with_checkpoints_on_request(tmp_path)
@@ -298,6 +300,7 @@ def test_sigterm_before_the_job_runs_ends_at_once(tmp_path: Path) -> None:
     driving.wait_until_nothing_is_left(tmp_path)
 
 
+@pytest.mark.extra
 def test_answers_carry_the_job_s_uid_and_attempt_and_a_higher_attempt_beats_every_life_of_a_lower_one(
     tmp_path: Path,
 ) -> None:

@@ -59,7 +59,7 @@ def key_row(label: str, n: int, f: float | None) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+@pytest.mark.parametrize("backend", ["hashmap", pytest.param("rocksdb", marks=pytest.mark.extra)])
 def test_keys_of_every_type_are_the_same_key_in_every_epoch_and_after_a_restore(
     tmp_path: Path, backend: str
 ) -> None:
@@ -81,6 +81,7 @@ def test_keys_of_every_type_are_the_same_key_in_every_epoch_and_after_a_restore(
     assert Counter(output(tmp_path / "out")) == Counter((f"row-{n}", i) for n in range(5) for i in (1, 2, 3))
 
 
+@pytest.mark.extra
 def test_both_zeros_and_every_nan_are_one_key_each(tmp_path: Path) -> None:
     rows = [
         key_row(label, 1, f)
@@ -177,6 +178,7 @@ def test_a_job_drops_the_rows_of_a_late_output_that_it_does_not_read_and_its_sta
     assert Counter(label for label, _ in output(tmp_path / "out")) == {"in time": 5}
 
 
+@pytest.mark.extra
 def test_a_sink_of_the_users_reads_an_epochs_output_as_often_as_it_likes(tmp_path: Path) -> None:
     schema = pa.schema([("label", pa.string())])
     write(tmp_path / "in", 0, [{"label": "a"}, {"label": "b"}], schema)

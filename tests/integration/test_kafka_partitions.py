@@ -68,7 +68,7 @@ def times_in(folder: Path) -> dict[int, list[int]]:
     when="after an outage, the driver killed in between",
     expected="its rows are in time where partitions have watermarks, and late where they share one",
 )
-@pytest.mark.parametrize("parts", ["own", "none"])
+@pytest.mark.parametrize("parts", ["own", pytest.param("none", marks=pytest.mark.extra)])
 def test_rows_of_a_partition_that_was_away_are_late_only_where_partitions_share_a_watermark(
     parts: str, broker: kafka.Broker, tmp_path: Path
 ) -> None:

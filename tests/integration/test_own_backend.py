@@ -28,8 +28,14 @@ OWN = "support.backends.own_backends"
             "BackendRefused",
             "it fails the conformance kit at commit_makes_all_kinds_of_changes (chapter state)",
         ),
-        ("Backned", 2, "BackendRefused", "has no class Backned"),
-        ("AwayBackend", 1, "BackendUnavailable", "ConnectionRefusedError: nobody listens at db:5432"),
+        pytest.param("Backned", 2, "BackendRefused", "has no class Backned", marks=pytest.mark.extra),
+        pytest.param(
+            "AwayBackend",
+            1,
+            "BackendUnavailable",
+            "ConnectionRefusedError: nobody listens at db:5432",
+            marks=pytest.mark.extra,
+        ),
     ],
     ids=["kit", "no-class", "away"],
 )

@@ -59,6 +59,7 @@ def test_readers_take_files_away_and_sinks_move_and_go(tmp_path: Path) -> None:
     assert got == totals.expected_totals(rows)
 
 
+@pytest.mark.extra
 @pytest.mark.fault(
     broken="the sink's storage takes one of a checkpoint's two files and refuses the other",
     when="in the phase checkpoint-publish, while the input ends",

@@ -190,6 +190,7 @@ def test_nothing_survives_a_runner_that_is_killed_and_the_next_run_goes_on(shop:
     assert shop.counted() == shop.purchases()
 
 
+@pytest.mark.extra
 def test_a_second_ctrl_c_kills_the_job_at_once(shop: Shop, capsys) -> None:
     shop.make_input(2)
     running = shop.run()

@@ -92,6 +92,7 @@ def test_a_savepoint_is_idempotent_restores_elsewhere_and_closes_its_job(tmp_pat
     totals.check(tmp_path / "out", rows)
 
 
+@pytest.mark.extra
 def test_a_job_that_begins_with_a_savepoint_of_another_has_a_checkpoint_of_its_own_also_without_input(
     tmp_path: Path,
 ) -> None:
@@ -119,6 +120,7 @@ def test_a_job_that_begins_with_a_savepoint_of_another_has_a_checkpoint_of_its_o
         second.finish()
 
 
+@pytest.mark.extra
 def test_an_attempt_that_was_stopped_with_a_savepoint_does_not_run_again(tmp_path: Path) -> None:
     totals.make_input(tmp_path / "in", files=1)
     document = driving.manifest(tmp_path, "totals.py", trigger={"processingTime": "100ms"})

@@ -40,6 +40,7 @@ def test_an_error_upstream_changes_nothing(tmp_path: Path) -> None:
     assert "the source fails at row 130" in driver.log()
 
 
+@pytest.mark.extra
 @pytest.mark.fault(
     broken="a task's input breaks off: the shuffle's files are gone",
     when="after the slot got the task's first rows",
@@ -99,6 +100,7 @@ def fed(driver: driving.Driver, epoch: int) -> list[dict[str, Any]]:
     return [p for p in entries if p["process"] == "worker" and p["phase"] == "feed"]
 
 
+@pytest.mark.extra
 @pytest.mark.fault(
     broken="one of Spark's Python workers is killed",
     when="after the slots got the first rows of its task",

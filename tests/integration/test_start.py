@@ -48,6 +48,7 @@ def test_spark_rehearses_the_first_epoch_while_the_slots_fill_and_begins_it_when
     assert sorted(row["id"] for row in found) == sorted(row[1] for row in rows)
 
 
+@pytest.mark.extra
 def test_pandas_is_loaded_before_the_first_rows_come(tmp_path: Path) -> None:
     """Arrow would load it in the middle of the first epoch."""
     totals.make_input(tmp_path / "in", files=1)
@@ -60,7 +61,7 @@ def test_pandas_is_loaded_before_the_first_rows_come(tmp_path: Path) -> None:
         driver.finish()
 
 
-@pytest.mark.parametrize("deployment", ["local", "cluster"])
+@pytest.mark.parametrize("deployment", ["local", pytest.param("cluster", marks=pytest.mark.extra)])
 def test_spark_starts_while_the_storage_is_away(tmp_path: Path, deployment: str) -> None:
     """The session does not wait for the claim of the job's state."""
     document = driving.manifest(tmp_path, "totals.py")
@@ -78,6 +79,7 @@ def test_spark_starts_while_the_storage_is_away(tmp_path: Path, deployment: str)
         assert "lineage" not in driver.log()
 
 
+@pytest.mark.extra
 def test_the_files_of_an_epoch_are_put_in_place_without_a_process_for_each(tmp_path: Path) -> None:
     """Hadoop's newer interface asks ``readlink`` for both names of every file that it renames."""
     totals.make_input(tmp_path / "in", files=3)

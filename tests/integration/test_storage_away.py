@@ -62,7 +62,7 @@ def wait_for_pause(driver: driving.Driver) -> JobStatus:
     ("moment", "limit"),
     [
         ("checkpoint-publish", "time"),
-        ("checkpoint-upload", "held output"),
+        pytest.param("checkpoint-upload", "held output", marks=pytest.mark.extra),
     ],
 )
 def test_a_job_whose_sink_is_away_pauses_at_its_limit_and_goes_on_exactly(

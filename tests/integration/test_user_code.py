@@ -72,7 +72,7 @@ def test_what_cannot_work_is_refused_with_exit_code_2(
     ("wrong", "message"),
     [
         ("twice", "state 'total' is declared twice"),
-        ("unpicklable", "cannot be sent to the slots"),
+        pytest.param("unpicklable", "cannot be sent to the slots", marks=pytest.mark.extra),
     ],
 )
 def test_a_mistake_that_every_start_repeats_ends_the_job_at_once(

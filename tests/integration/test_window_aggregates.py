@@ -86,7 +86,9 @@ def check_same(found: list[dict[str, Any]], wanted: list[dict[str, Any]], keys: 
 @pytest.mark.parametrize(
     ("backend", "phase", "keys", "size", "slide"),
     [
-        ("hashmap", ProcessPhase.COMMIT, ["k", "n"], "5 seconds", "2 seconds"),
+        pytest.param(
+            "hashmap", ProcessPhase.COMMIT, ["k", "n"], "5 seconds", "2 seconds", marks=pytest.mark.extra
+        ),
         ("rocksdb", ProcessPhase.FINISH, ["n"], "4 seconds", "1 second"),  # its rows are combined
     ],
 )

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.faults import tried
 from support.operators.window_harness import WindowEpochs, harness
 
 from sparkstate import errors
@@ -101,7 +102,7 @@ SHAPES = st.builds(
 
 @pytest.mark.parametrize("kind", list(KEYS))
 @pytest.mark.parametrize("outputs", [SUMS, MIXED], ids=["sums", "mixed"])
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=tried(15), deadline=None)
 @given(epochs=EPOCHS, slices=SHAPES, has_null=st.booleans())
 def test_windows_are_those_of_lists_of_rows(
     kind: str, outputs: tuple[Output, ...], epochs: list[Any], slices: Slices, has_null: bool

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from support.faults import tried
 from support.windows import keyed_rows
 from support.windows.keyed_rows import KEY_TYPES, KEYS, LATE, at, element, keyed
 
@@ -212,7 +213,7 @@ AGAIN = [([(0, 0, 1, "b")], 40, None), ([(0, 35, 2, "b")], 40, None), ([(0, 20, 
 
 
 @pytest.mark.parametrize("kind", list(KEYS))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=tried(40), deadline=None)
 @given(epochs=EPOCHS, shape=SHAPES, pieces=st.sampled_from([3, 6, 14]), has_null=st.booleans())
 @example(TAKEN_IN, (100, 0), 1, False)
 @example(AGAIN, (30, 30), 1, True)
@@ -224,7 +225,7 @@ def test_sessions_are_those_of_lists_of_rows(
     check(kind, staying, shape, pieces, "hashmap", has_null)
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=tried(6), deadline=None)
 @given(
     kind=st.sampled_from(list(KEYS)),
     epochs=EPOCHS,
@@ -262,7 +263,7 @@ class WithBounds(ProcessWindowFunction):
         yield key, at(context.window().start), at(context.window().end), *folded
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=tried(20), deadline=None)
 @given(epochs=EPOCHS, gap=st.integers(1, 30), pieces=st.sampled_from([3, 6, 14]), has_null=st.booleans())
 def test_sessions_are_those_of_an_aggregate_function(
     epochs: Any, gap: int, pieces: int, has_null: bool

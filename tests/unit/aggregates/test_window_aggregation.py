@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.faults import tried
 from support.windows import keyed_rows
 from support.windows.keyed_rows import KEY_TYPES, KEYS, LATE, at, element, keyed
 
@@ -119,7 +120,7 @@ SHAPES = st.tuples(
 
 
 @pytest.mark.parametrize("kind", list(KEYS))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=tried(20), deadline=None)
 @given(epochs=EPOCHS, shape=SHAPES, begins_on=st.sampled_from(["hashmap", "rocksdb"]), has_null=st.booleans())
 def test_slices_give_what_lists_of_rows_give(kind, epochs, shape, begins_on, has_null):
     size, slide, offset, lateness = shape
@@ -158,7 +159,7 @@ def rows_left(kind, slices, snapshot):
 STEEP = st.tuples(st.integers(8, 24), st.integers(1, 4), st.integers(0, 0), st.sampled_from([0, 5, 40]))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tried(60), deadline=None)
 @given(epochs=EPOCHS, shape=STEEP, has_null=st.booleans())
 def test_windows_that_overlap_much_give_the_same(epochs, shape, has_null):
     """They are merged from tails and a front; late rows change slices that were merged."""

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.backends.small_runs import small_runs
+from support.faults import tried
 from support.operators import driven as ops
 from support.operators import timer_chunks
 from support.operators.spilling import Side
@@ -140,7 +141,7 @@ def room_for(calls: int) -> Callable[..., bool]:
         ("sessions with lateness", "running totals"),
     ],
 )
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=tried(5), deadline=None)
 @given(life=epochs, calls=st.sampled_from([0, 3, 12, 10**6]))
 def test_windows_on_disk_are_those_in_memory(slices: str, outputs: str, life: list[Any], calls: int) -> None:
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.faults import tried
 from support.scene import tables
 from support.scene.decisions import NOW, job, pod
 from support.scene.job_lives import REVISIONS, WANTED, Life
@@ -26,6 +27,7 @@ T = TypeVar("T")
 
 
 @pytest.mark.parametrize("forgets", [False, True], ids=["in order", "its status is lost, or from a backup"])
+@settings(max_examples=tried(100))
 @given(data=st.data())
 def test_no_life_takes_a_step_that_the_table_does_not_have(forgets: bool, data: st.DataObject) -> None:
     def pick(of: Sequence[T]) -> T:
@@ -39,18 +41,56 @@ def test_no_life_takes_a_step_that_the_table_does_not_have(forgets: bool, data: 
         phase = step.after
 
 
-def walked(lives: int, *, forgets: bool) -> set[Step]:
-    """Of many lives, the same in each run."""
+RARE = (
+    *(
+        0,
+        4,
+        8,
+        9,
+        11,
+        14,
+        39,
+        50,
+        52,
+        53,
+        70,
+        71,
+        78,
+        82,
+        92,
+        99,
+        101,
+        107,
+        120,
+        145,
+        149,
+        159,
+        164,
+        179,
+        198,
+        221,
+    ),
+    *(276, 326, 330, 383, 398, 483, 543, 549, 704, 846, 886, 971),
+)
+"""Those of a thousand forgetful lives that together take every step that none of a hundred ordinary ones takes."""
+
+
+def walked(lives: Iterable[int], *, forgets: bool) -> set[Step]:
+    """Of the lives with these seeds."""
     found: set[Step] = set()
-    for seed in range(lives):
+    for seed in lives:
         found.update(Life(random.Random(seed).choice, forgets).steps(12))
     return found
 
 
 def test_the_table_has_nothing_that_does_not_happen() -> None:
-    ordinary, forgetful = walked(300, forgets=False), walked(1000, forgets=True)
-    expected = set(tables.every(job_life.TABLE))
-    assert {told(step) for step in expected - ordinary - forgetful} == set()
+    ordinary = walked(range(100), forgets=False)
+    missing = set(tables.every(job_life.TABLE)) - ordinary - walked(RARE, forgets=True)
+    if (
+        missing
+    ):  # as after a change of the table; find the seeds anew then, because a thousand lives take a minute
+        missing -= walked(range(1000), forgets=True)
+    assert {told(step) for step in missing} == set()
     late = {step for step in ordinary if step.before in step.cause.stale}
     assert {told(step) for step in late} == set(), "no lost status is needed for it"
     rebuilt = {job_life.TRACED, job_life.ASKED_STORAGE, job_life.STORAGE_ANSWERED, job_life.WORKED_THROUGH}

@@ -2,7 +2,8 @@
 
 Chrome's trace format, which https://ui.perfetto.dev and ``chrome://tracing`` open. Each process has its phases and the
 processors that it keeps busy. The report has a line for each combination of phases of the driver: its share of the
-time, the processors that were busy and idle, and for how long threads that were ready waited for a processor.
+time, the processors that were busy and idle, and for how long threads that were ready waited for a processor. Two
+more parts are about the time in which a processor was idle: the driver's phases, and what the threads waited for.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from sparkstate_tools.tracing.sampling import Sample
+from sparkstate_tools.tracing.waiting import PLACES
 
 KINDS = ("driver", "jvm", "workers", "slots")
 """Kinds of processes, in the order of the report."""
@@ -186,6 +188,7 @@ def text(run: Run, cores: int, warm_up: int) -> str:
     lines.append(_processors(within, sum(line[1] for line in totals.values()) / whole, waited, cores))
     if len(within) > 1 and all(sample.idle_s for sample in within):
         lines.append(_idle(within[0], within[-1], idle))
+        lines += _places(run, within)
     looks = [look for look in run.threads if begin <= look.t_ms <= end]
     if len(looks) > 1:
         lines.append(_by_thread(looks[0], looks[-1]))
@@ -207,6 +210,37 @@ def _idle(first: Sample, last: Sample, by_phase: Mapping[str, float]) -> str:
         f"idle: {each} of the time; the driver was meanwhile in {phases}; "
         f"a thread waited for a disk in {disk:.0%} of it"
     )
+
+
+def _places(run: Run, samples: Sequence[Sample]) -> list[str]:
+    """Where the threads were while a processor was idle: a table with the mean number of threads at each place, in
+    which a look counts by the idle time before it. Threads that did not run lately are not in it."""
+    means: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    whole = 0.0
+    for before, after in itertools.pairwise(samples):
+        idle = sum(after.idle_s) - sum(before.idle_s)
+        whole += idle
+        for pid, places in after.places.items():
+            for (thread, place), number in places.items():
+                means[_group(run.kinds[pid], thread)][place] += number * idle
+    if not means or not whole:
+        return []
+    groups = sorted(means, key=lambda name: (KINDS.index(name.split(":")[0]), name))
+    return [
+        f"{'threads while a processor was idle':<44}" + "".join(f"{place:>16}" for place in PLACES),
+        *(
+            f"{name:<44}" + "".join(f"{means[name][place] / whole:>16.2f}" for place in PLACES)
+            for name in groups
+        ),
+    ]
+
+
+def _group(kind: str, thread: str) -> str:
+    """Tasks and the query of a JVM, and RocksDB's threads of a slot, apart from what else runs in their processes."""
+    if kind == "jvm":
+        parts = {"Executor task": "jvm: tasks", "stream exec": "jvm: query", "C2 Compiler": "jvm: compiler"}
+        return next((name for prefix, name in parts.items() if thread.startswith(prefix)), "jvm: the rest")
+    return f"slots: {thread}" if kind == "slots" and thread.startswith("rocksdb:") else kind
 
 
 def _by_thread(first: ThreadTimes, last: ThreadTimes) -> str:

@@ -1,9 +1,8 @@
 """Processor time of every process of a job, sampled while it runs, from Linux's scheduler statistics.
 
-``/proc/PID/task/TID/schedstat`` has, in nanoseconds, how long a thread ran and how long it was ready and waited for
-a processor. A sample costs about a millisecond, most of it for the JVM's threads. ``/proc/stat`` has, in ticks, for
-how long all processors were busy with anything, for how long the host of a virtual machine took them away, and for how
-long each of them was idle.
+``waiting`` looks at the threads of a process. A sample costs about a millisecond, most of it for the JVM's threads.
+``/proc/stat`` has, in ticks, for how long all processors were busy with anything, for how long the host of a virtual
+machine took them away, and for how long each of them was idle.
 """
 
 from __future__ import annotations
@@ -12,9 +11,11 @@ import itertools
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from sparkstate_tools.tracing.waiting import Threads
 
 INTERVAL_S = 0.02
 _TICKS_S = os.sysconf("SC_CLK_TCK")
@@ -37,6 +38,8 @@ class Sample:
     """Seconds for which each processor had nothing to run."""
     disk_s: float = 0.0
     """The part of these, of all processors, in which a thread waited for a disk."""
+    places: Mapping[int, Mapping[tuple[str, str], int]] = field(default_factory=dict)
+    """By process: how many threads that ran lately there are of a name and at a place (``waiting.PLACES``)."""
 
 
 class Sampler:
@@ -56,12 +59,13 @@ class Sampler:
         return self.samples
 
     def _run(self) -> None:
+        threads = Threads()
         while not self._ended.wait(INTERVAL_S):
-            run: dict[int, float] = {}
-            wait: dict[int, float] = {}
-            for pid in self._processes():
-                run[pid], wait[pid] = _of_process(pid)
-            self.samples.append(Sample(time.time() * 1000, run, wait, *_of_machine()))
+            looks = {pid: threads.look(pid, time.monotonic()) for pid in self._processes()}
+            run = {pid: look.run_s for pid, look in looks.items()}
+            wait = {pid: look.wait_s for pid, look in looks.items()}
+            places = {pid: look.places for pid, look in looks.items()}
+            self.samples.append(Sample(time.time() * 1000, run, wait, *_of_machine(), places))
 
 
 def _of_machine() -> tuple[float, float, tuple[float, ...], float]:
@@ -78,15 +82,3 @@ def _of_machine() -> tuple[float, float, tuple[float, ...], float]:
         tuple(one / _TICKS_S for one in idle),
         ticks[_IO_WAIT] / _TICKS_S,
     )
-
-
-def _of_process(pid: int) -> tuple[float, float]:
-    run = wait = 0
-    for path in Path(f"/proc/{pid}/task").glob("*/schedstat"):
-        try:
-            ran, waited, _ = path.read_text().split()
-        except (OSError, ValueError):  # the thread has ended
-            continue
-        run += int(ran)
-        wait += int(waited)
-    return run / 1e9, wait / 1e9
