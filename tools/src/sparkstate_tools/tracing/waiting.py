@@ -69,7 +69,7 @@ class _Thread:
 
 
 class Threads:
-    """Looks at processes again and again and remembers which thread ran when."""
+    """Looks at processes repeatedly, and remembers which thread ran when."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, str], _Thread] = {}
