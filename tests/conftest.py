@@ -23,7 +23,9 @@ os.environ.setdefault(jvm.VARIABLE, jvm.options(os.environ))
 # Generated examples are the same in every run of continuous integration, so that a failure can be repeated at
 # once. On a developer's machine they differ from run to run, which finds more.
 settings.register_profile("local", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("ci", parent=settings.get_profile("local"), derandomize=True, print_blob=True)
+settings.register_profile(
+    "ci", parent=settings.get_profile("local"), derandomize=True, print_blob=True, max_examples=40
+)
 # `make faults`: many more lives than a run of the whole suite has time for.
 settings.register_profile("faults", parent=settings.get_profile("local"), max_examples=150, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "local")

@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 from hypothesis import given, settings
+from support.faults import tried
 from support.scene import decisions
 from support.specs import near
 
@@ -79,7 +80,7 @@ def reads_the_same(revision: plan.Revision, text: str) -> None:
 
 
 @given(near.specs(schema.spec()))
-@settings(max_examples=150)
+@settings(max_examples=tried(150))
 def test_every_spec_of_the_schema_is_answered_and_what_is_accepted_the_engine_reads(
     spec: dict[str, Any],
 ) -> None:
@@ -88,7 +89,7 @@ def test_every_spec_of_the_schema_is_answered_and_what_is_accepted_the_engine_re
 
 # The CRD of another version may have let through what ours refuses.
 @given(near.beyond(schema.spec()))
-@settings(max_examples=150)
+@settings(max_examples=tried(150))
 def test_every_spec_of_any_shape_is_answered_and_what_is_accepted_the_engine_reads(
     spec: dict[str, Any],
 ) -> None:

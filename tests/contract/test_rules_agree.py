@@ -6,6 +6,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from support.cluster import crd_judge
+from support.faults import tried
 from support.specs import accepted, near
 
 from sparkstate.manifest import schema
@@ -13,7 +14,7 @@ from sparkstate_spec import rules
 
 
 @given(name=accepted.NAMES, spec=accepted.objects(schema.spec()))
-@settings(max_examples=100)
+@settings(max_examples=tried(100))
 def test_whatever_the_schema_accepts_both_judge_alike(name: str, spec: dict[str, Any]) -> None:
     agree(name, spec)
 
@@ -22,13 +23,13 @@ def test_whatever_the_schema_accepts_both_judge_alike(name: str, spec: dict[str,
     configuration=accepted.CONFIGURATION,
     backend=accepted.objects(schema.spec()["properties"]["stateBackend"]),
 )
-@settings(max_examples=100)
+@settings(max_examples=tried(100))
 def test_flinks_keys_are_judged_alike(configuration: dict[str, str], backend: dict[str, Any]) -> None:
     agree("flights", {"module": "a", "configuration": configuration, "stateBackend": backend})
 
 
 @given(configuration=near.CONFIGURATION | accepted.CONFIGURATION)
-@settings(max_examples=100)
+@settings(max_examples=tried(100))
 def test_flinks_keys_are_judged_alike_in_both_spellings_of_their_map(configuration: dict[str, str]) -> None:
     job = {"module": "a", "deployment": "local", "state": "running", "upgradeMode": "savepoint"}
     wanted = rules.check({"metadata": {"name": "a"}, "spec": {**job, "configuration": configuration}})

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from support.backends import own_backends
 from support.expiring.ttl_model import Rule
+from support.faults import tried
 
 from sparkstate.backends import canonical
 from sparkstate.backends.base import StateKind
@@ -343,5 +344,5 @@ def _first_truth(stored: pa.Array, batch: Any, keys: Any) -> pa.Array:
 
 TestLife = Life.TestCase
 TestLife.settings = settings(
-    max_examples=15, stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=tried(15), stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck)
 )

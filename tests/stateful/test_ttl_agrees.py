@@ -11,6 +11,7 @@ import hypothesis.strategies as st
 from hypothesis import settings, stateful
 from support.backends.own_backends import MemoryBackend
 from support.expiring.ttl_model import Model, Moment, Rule
+from support.faults import tried
 
 from sparkstate.backends import canonical
 from sparkstate.functions import KeyedProcessFunction, TimeDomain
@@ -207,5 +208,5 @@ class Life(stateful.RuleBasedStateMachine):
             self.harness.close()
 
 
-Life.TestCase.settings = settings(max_examples=20, stateful_step_count=25, deadline=None)
+Life.TestCase.settings = settings(max_examples=tried(20), stateful_step_count=25, deadline=None)
 test_state_that_expires_is_what_the_definition_says = Life.TestCase

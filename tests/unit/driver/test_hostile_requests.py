@@ -15,6 +15,7 @@ import httpx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.faults import tried
 from support.slots import slots
 from support.slots.running import stored_job
 
@@ -176,7 +177,7 @@ def caller(job: Job) -> Iterator[httpx.Client]:
     expected="it gets an answer of its own, no internal error; the savepoint fails or completes; the job runs on",
 )
 @pytest.mark.fault_on("a driver")
-@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=tried(80), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     method=st.sampled_from(["GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH", "BREW"]),
     path=st.one_of(st.sampled_from(PATHS), text.map(lambda part: f"/v1/savepoints/{part}"),
@@ -195,7 +196,7 @@ def test_whatever_is_asked_the_job_answers_and_runs_on(
     _runs_on(job, caller)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=tried(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(asked=savepoints)
 def test_whatever_savepoint_is_asked_for_the_job_answers_and_runs_on(
     job: Job, caller: httpx.Client, asked: dict[str, Any]

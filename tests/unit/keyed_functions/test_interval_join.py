@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.faults import tried
 from support.operators import driven
 
 from sparkstate import OutputTag, ProcessJoinFunction, Types, columns, errors
@@ -67,7 +68,7 @@ class Model:
                 kept[:] = [row for row in kept if row[1] + end > watermark]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=tried(40), deadline=None)
 @given(
     bounds=st.tuples(st.integers(-9, 9), st.integers(0, 9)),
     epochs=st.lists(st.tuples(ROWS, st.integers(0, 30)), min_size=1, max_size=6),

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.faults import tried
 
 from sparkstate import Types, errors
 from sparkstate.keyed_functions.rolling import How, Rolling, RollingBatches, RollingRows
@@ -52,7 +53,7 @@ def model(how: How, rows: list[tuple[str, Any, Any]]) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("function", [RollingRows, RollingBatches])
 @pytest.mark.parametrize("how", ["sum", "min", "max"])
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=tried(15), deadline=None)
 @given(pushes=st.lists(ROWS, min_size=1, max_size=4), backend=st.sampled_from(["hashmap", "rocksdb"]))
 def test_running_values_are_those_of_a_plain_model_however_rows_are_cut(
     function: Any, how: How, pushes: list[list[Any]], backend: str

@@ -10,6 +10,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from support.faults import tried
 
 from sparkstate import errors, settings
 from sparkstate.manifest import Resolved, explain_rows, load, resolve, schema
@@ -239,7 +240,7 @@ CRON = schema.spec()["properties"]["savepoints"]["properties"]["schedule"]["patt
 
 
 @given(st.from_regex(CRON, fullmatch=True))
-@hypothesis.settings(max_examples=60)
+@hypothesis.settings(max_examples=tried(60))
 def test_the_scheduler_reads_every_line_that_the_schema_accepts(line: str) -> None:
     assert croniter.croniter.is_valid(line.rstrip("\n"))
 

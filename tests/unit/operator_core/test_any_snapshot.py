@@ -12,6 +12,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.faults import tried
 from support.scene.decisions import NOW, job, pod, revision, running_status
 from support.specs import snapshots
 
@@ -81,7 +82,7 @@ def arguments(decision: actions.Decision, found: observed.Snapshot) -> Iterator[
 
 
 @given(spec=snapshots.SPECS, notes=snapshots.ANNOTATIONS, marks=snapshots.LABELS, looks=LOOKS)
-@settings(max_examples=300)
+@settings(max_examples=tried(300))
 def test_every_snapshot_comes_to_a_decision_whatever_it_holds(
     spec: dict[str, Any], notes: dict[str, str], marks: dict[str, str], looks: list[tuple[Any, Any, bool]]
 ) -> None:
@@ -120,7 +121,7 @@ ITS_SNAPSHOTS = st.lists(
 
 
 @given(notes=snapshots.ANNOTATIONS, marks=snapshots.LABELS, its=ITS_SNAPSHOTS)
-@settings(max_examples=150)
+@settings(max_examples=tried(150))
 def test_every_job_comes_to_a_decision_whatever_its_annotations_and_those_of_its_snapshots_say(
     notes: dict[str, str], marks: dict[str, str], its: list[tuple[Any, Any, Any, str]]
 ) -> None:

@@ -20,6 +20,8 @@ from sparkstate_operator.model.snapshot import SnapshotPhase
 
 T = TypeVar("T")
 LIVES = 500
+RARE = (1, 6, 9, 11, 21, 31, 33, 107, 120, 366)
+"""Those of the lives that together take every step of the table."""
 
 
 @given(data=st.data())
@@ -36,10 +38,11 @@ def test_no_life_takes_a_step_that_the_table_does_not_have(data: st.DataObject) 
 
 
 def test_the_table_has_nothing_that_does_not_happen() -> None:
-    found: set[Step] = set()
-    for seed in range(LIVES):
-        found.update(Life(random.Random(seed).choice).steps(10))
-    missing = set(tables.every(snapshot_life.TABLE)) - found
+    missing: set[Step] = set(tables.every(snapshot_life.TABLE))
+    for seed in (*RARE, *range(LIVES)):  # all of them only where the table has changed
+        missing.difference_update(Life(random.Random(seed).choice).steps(10))
+        if not missing:
+            break
     assert [f"{step.before} -> {step.after}: {step.cause.when}" for step in missing] == []
 
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.backends.own_backends import MemoryBackend
+from support.faults import tried
 from support.operators import driven as ops
 from support.operators.spilling import Side
 
@@ -136,7 +137,7 @@ EPOCHS = st.lists(st.tuples(st.lists(RULE, max_size=3), ROWS, st.booleans()), ma
 
 
 @pytest.mark.parametrize("backend", LIMITS)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=tried(20), deadline=None)
 @given(epochs=EPOCHS, has_numbers=st.booleans(), at_once=st.integers(1, 4), settle=st.integers(1, 4))
 def test_every_key_of_the_epoch_is_visited_once(
     backend: str, epochs: list[Any], has_numbers: bool, at_once: int, settle: int

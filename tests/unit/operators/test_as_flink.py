@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.faults import tried
 from support.operators import driven as ops
 
 from sparkstate.functions import MAX_WATERMARK, MIN_WATERMARK, KeyedProcessFunction
@@ -121,7 +122,7 @@ ROWS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tried(60), deadline=None)
 @given(st.lists(st.tuples(ROWS, st.integers(0, 40)), max_size=6))
 def test_elements_pushed_one_by_one_give_what_the_epochs_of_a_job_give(epochs) -> None:
     with made(late_tag="late") as as_job, made(late_tag="late") as by_hand:

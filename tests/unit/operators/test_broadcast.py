@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.backends import own_backends
+from support.faults import tried
 from support.operators import driven as ops
 from support.operators.spilling import Side
 
@@ -79,7 +80,7 @@ def make_batch(rows: list[tuple[int, str, Any, int | None]]) -> pa.RecordBatch:
 
 
 @pytest.mark.parametrize("by_time", [False, True])
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=tried(20), deadline=None)
 @given(
     rules=st.integers(0, 6),
     keyed=st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 9)), max_size=6),

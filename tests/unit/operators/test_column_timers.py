@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.faults import tried
 from support.operators import timer_chunks
 
 from sparkstate.batches.functions import KeyedBatchFunction
@@ -85,7 +86,7 @@ KEYS = (3, 0, -(2**63), 2**63 - 1, None)
 ROWS = st.lists(st.tuples(st.integers(0, 4), st.integers(-20, 50), st.booleans()), max_size=14)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=tried(30), deadline=None)
 @given(
     epochs=st.lists(st.tuples(ROWS, st.integers(-20, 60)), max_size=6),
     backend=st.sampled_from(["hashmap", "hashmap", "rocksdb"]),

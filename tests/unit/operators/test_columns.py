@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.faults import tried
 from support.operators import driven as ops
 from support.operators.spilling import Side
 
@@ -121,7 +122,7 @@ epochs = st.lists(st.tuples(st.lists(rows, max_size=4), st.booleans()), min_size
 
 @pytest.mark.parametrize("limit", [None, 1], ids=["hashmap", "rocksdb, on disk"])
 @pytest.mark.parametrize(("function", "expect"), [(Columns, model), (Records, one_by_one)])
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=tried(25), deadline=None)
 @given(life=epochs)
 def test_columns_are_a_dict(function, expect, limit, life):
     with tempfile.TemporaryDirectory() as folder:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from support.backends import own_backends
+from support.faults import tried
 from support.operators import driven as ops
 from support.operators.spilling import Side
 
@@ -124,7 +125,7 @@ VALUES = st.sampled_from([1, 2, 5, BAD])
 ROWS = st.lists(st.tuples(st.integers(0, 1), st.sampled_from("abc"), VALUES), max_size=8)
 
 
-@settings(max_examples=30, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(max_examples=tried(30), deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(epochs=st.lists(ROWS, min_size=1, max_size=4), cut=st.integers(1, 4), spills=st.booleans())
 def test_the_rest_goes_on_as_if_rejected_rows_had_not_been_there(
     epochs: list[Any], cut: int, spills: bool

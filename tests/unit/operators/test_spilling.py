@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
+from support.faults import tried
 from support.operators import driven as ops
 from support.operators import timer_chunks
 from support.operators.spilling import OPERATIONS, SIDES, Everything, Side
@@ -92,7 +93,7 @@ LIFETIMES = {
     [(False, "no ttl"), (True, "no ttl"), (False, "processing time"), (True, "event time")],
     ids=["as it comes", "sorted", "expiring in processing time", "expiring in event time"],
 )
-@settings(max_examples=10, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(max_examples=tried(10), deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(life=epochs, chunk=st.integers(1, 3), numbers=st.booleans())
 def test_a_life_with_every_batch_and_timer_spilled_is_the_same_as_one_in_memory(
     sort: bool, ttl: str, life: list[Any], chunk: int, numbers: bool
@@ -250,7 +251,7 @@ def test_what_an_overlay_weighs_is_near_what_it_takes(tmp_path):
     assert 0.7 * taken < weight < 1.5 * taken
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=tried(50), deadline=None)
 @given(
     runs=st.lists(
         st.lists(st.one_of(st.none(), st.integers(0, 6)), min_size=1, max_size=12), min_size=1, max_size=5

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
+from support.faults import tried
 from support.operators import driven as ops
 from support.operators.spilling import Side
 
@@ -106,7 +107,7 @@ def by_key(rows: list[Any]) -> dict[str, list[Any]]:
 
 
 @pytest.mark.parametrize("by_time", [False, True], ids=["first input first", "by event time"])
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=tried(25), deadline=None)
 @given(
     epochs=EPOCHS,
     backends=st.lists(st.sampled_from(["hashmap", "rocksdb"]), min_size=1, max_size=2),
@@ -195,7 +196,7 @@ def make_operator(**options: Any) -> Any:
 
 
 @pytest.mark.parametrize("by_time", [False, True], ids=["first input first", "by event time"])
-@settings(max_examples=20, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(max_examples=tried(20), deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(epochs=EPOCHS, cut=st.integers(1, 4), spills=st.booleans(), late=st.booleans(), numbers=st.booleans())
 def test_batches_of_both_inputs_agree_with_the_model_however_they_are_cut_and_spilled(
     by_time: bool, epochs: list[Any], cut: int, spills: bool, late: bool, numbers: bool

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.faults import tried
 from support.operators import driven as ops
 from support.operators.spilling import Side
 
@@ -54,7 +55,7 @@ def make_batch(rows: list[tuple[int, Any, int | None]]) -> pa.RecordBatch:
 
 
 @pytest.mark.parametrize("by_time", [False, True])
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=tried(20), deadline=None)
 @given(
     rules=st.integers(0, 5),
     values=st.lists(st.integers(0, 9), max_size=6),

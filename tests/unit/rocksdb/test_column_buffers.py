@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from support.backends.cells import TIMERS, group_of
+from support.faults import tried
 from support.storage.stores import ManualClock
 
 from sparkstate.backends import column_cells, value_columns
@@ -336,5 +337,5 @@ def timer_row(timer: Timer) -> tuple[int, int, bytes, bytes]:
 
 TestColumnBuffers = ColumnBuffers.TestCase
 TestColumnBuffers.settings = settings(
-    max_examples=40, stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=tried(40), stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck)
 )

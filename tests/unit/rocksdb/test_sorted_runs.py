@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from support.backends import cells
 from support.backends.small_runs import small_runs
 from support.backends.spilled import SPEC, Spilled, columns, groups, listed, row_order
+from support.faults import tried
 
 from sparkstate import errors
 from sparkstate.backends import base, column_cells
@@ -43,7 +44,7 @@ def _few_rows_at_once() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("cell", [st.sampled_from(KEYS), pairs], ids=["keys", "with namespaces"])
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=tried(100), deadline=None)
 @given(data=st.data())
 def test_runs_are_a_dict(cell: Any, data: Any) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -75,7 +76,7 @@ CELLS = [None, *KEYS, *(NamespacedCell(key, space) for key in (None, 1, -1) for 
 some = st.dictionaries(st.sampled_from(CELLS), values, min_size=1, max_size=8)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=tried(25), deadline=None)
 @given(
     stored=st.dictionaries(st.sampled_from(CELLS), st.floats(allow_nan=False)),
     steps=st.lists(st.tuples(st.sampled_from(["values", "columns"]), some), min_size=1, max_size=6),

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from support.backends import cells
 from support.backends.cells import TIMERS, commit, group_of, timer
+from support.faults import tried
 from support.storage.stores import ManualClock
 
 from sparkstate.backends.base import StateKind, TableChanges, TableSpec
@@ -189,7 +190,7 @@ class TimerTable(RuleBasedStateMachine):
 
 
 TestTimerTable = TimerTable.TestCase
-TestTimerTable.settings = settings(max_examples=12, stateful_step_count=15, deadline=None)
+TestTimerTable.settings = settings(max_examples=tried(12), stateful_step_count=15, deadline=None)
 
 
 def test_sizes_are_told_while_the_operators_make_tables(make_slot):

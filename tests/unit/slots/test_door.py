@@ -16,6 +16,7 @@ import cloudpickle
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from support.faults import tried
 from support.machine import loopback
 from support.machine.between import Between, ended
 from support.slots import slots
@@ -307,7 +308,7 @@ def test_one_that_proves_itself_a_byte_at_a_time_is_closed_in_time(
 @given(said=st.binary(max_size=400), well_begun=st.booleans())
 @example(said=handshake.PROTOCOL + b"d" + bytes(32) + bytes(32) + b"\xff\xff\xff\xff", well_begun=False)
 @example(said=b"d" + bytes(64) + struct.pack(">I", 5) + b"hello", well_begun=True)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=tried(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_whatever_a_stranger_says_is_answered_by_no_more_than_a_proof(
     address: SlotAddress, said: bytes, well_begun: bool
 ) -> None:

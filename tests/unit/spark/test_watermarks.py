@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.faults import tried
 
 from sparkstate import errors
 from sparkstate.functions import MAX_WATERMARK, MIN_WATERMARK
@@ -246,7 +247,7 @@ def test_the_older_definitions_word_for_no_watermark_is_kept() -> None:
     assert Watermarks((source(),)).restored(stored).current == MIN_WATERMARK
 
 
-@settings(max_examples=300)
+@settings(max_examples=tried(300))
 @given(
     delays=st.lists(st.integers(0, 50), min_size=1, max_size=3),
     idle=st.one_of(st.none(), st.integers(1, 20)),

@@ -8,6 +8,7 @@ import hypothesis
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.faults import tried
 
 from sparkstate.manifest import flink_conf
 from sparkstate_spec import answers, flink_tables, rules
@@ -107,7 +108,7 @@ def test_every_key_of_a_configuration_of_1_15_is_answered_and_none_stops_the_job
     ),
     text=st.text(max_size=20) | st.sampled_from(["true", "10 s", "64mb", "3", "rocksdb", "s3://b/x"]),
 )
-@hypothesis.settings(max_examples=300)
+@hypothesis.settings(max_examples=tried(300))
 def test_an_answer_says_whether_the_rules_take_the_key_and_never_shows_a_secret(key: str, text: str) -> None:
     found = of(key, text)
     broken = rules.broken({"spec": {"configuration": {key: text}}}, flink.ALL)

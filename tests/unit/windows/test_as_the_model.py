@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from support.backends import own_backends
+from support.faults import tried
 from support.windows import programs
 from support.windows.model import EVENT, PROCESSING, Model, Program
 
@@ -109,7 +110,7 @@ def check(program: Program, epochs: Any, by: str, backends: tuple[Any, Any] = ("
             assert sum(store.stats().rows for store in side._stores.values()) == 0
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=tried(200), deadline=None, suppress_health_check=list(HealthCheck))
 @given(program=any_program(), epochs=EPOCHS, by=st.sampled_from(("process", "apply", "aggregate", "reduce")))
 @example(Program("session", size=5), [([("a", 1, 0), ("a", 2, 10), ("a", 3, 5)], 8, 0, True)], "aggregate")
 @example(Program("tumbling", evictor=("count", 0, False)), [([("a", 1, 0)], None, 0, False)], "aggregate")
@@ -122,7 +123,7 @@ def test_results_are_those_of_the_model(program: Program, epochs: Any, by: str) 
     check(program, epochs, by)
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=tried(12), deadline=None, suppress_health_check=list(HealthCheck))
 @given(program=any_program(), epochs=EPOCHS, by=st.sampled_from(("process", "aggregate", "reduce")))
 def test_results_are_those_of_the_model_while_the_backend_changes(
     program: Program, epochs: Any, by: str
