@@ -95,6 +95,7 @@ def signal_all(pids: list[int], number: signal.Signals) -> None:
             os.kill(pid, number)
 
 
+@pytest.mark.extra
 @pytest.mark.fault(
     broken="a second driver of a higher attempt starts beside a running one",
     when="after a checkpoint of the first",

@@ -144,6 +144,7 @@ def write_rows_of_which_two_are_late(folder: Path) -> None:
     write(folder, 2, [row("late", 39), row("in time", 41)], schema)
 
 
+@pytest.mark.extra
 def test_rows_behind_the_watermark_of_the_epoch_before_go_to_the_late_output(tmp_path: Path) -> None:
     write_rows_of_which_two_are_late(tmp_path / "in")
     with driving.Driver(tmp_path, driving.manifest(tmp_path, "shapes.py", params={"case": "late"})) as driver:

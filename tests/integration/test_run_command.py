@@ -209,6 +209,7 @@ def test_a_second_run_of_the_same_folder_is_refused(shop: Shop, capsys) -> None:
     assert "is in use by another `sparkstate run`" in refused.screen
 
 
+@pytest.mark.extra
 def test_a_job_whose_code_raises_ends_with_the_reason(shop: Shop) -> None:
     job = shop.folder / "job.py"
     job.write_text(
