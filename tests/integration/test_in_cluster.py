@@ -58,7 +58,6 @@ def test_slots_in_several_executors_give_the_exact_output_also_when_an_executor_
     driving.wait_until_nothing_is_left(tmp_path)
 
 
-@pytest.mark.extra
 @pytest.mark.slow
 def test_who_does_not_hold_sparks_secret_gets_no_message_through_and_the_job_runs_on(tmp_path: Path) -> None:
     rows = totals.make_input(tmp_path / "in", files=6)
