@@ -58,13 +58,13 @@ class Stage:
 
 STAGES = (
     Stage("tidy", 300),
-    Stage("unit", 1800, fetches="tests"),
+    Stage("unit", 2700, fetches="tests"),
     Stage("stateful", 900),
     Stage("faults", 900, fetches="tests"),
     Stage("contract", 300),
     Stage("cluster", 2400, fetches="cluster", again=second_run.Selection.ANY),
     Stage("examples", 1800, fetches="tests", again=second_run.Selection.SLOW),
-    Stage("integration", 3600, fetches="tests", again=second_run.Selection.SLOW, beside=True),
+    Stage("integration", 4200, fetches="tests", again=second_run.Selection.SLOW, beside=True),
 )
 
 

@@ -25,6 +25,7 @@ def staged(folder: Path) -> list[Path]:
     return [path for path in folder.glob("*/_sparkstate_staging/**/*-*") if path.is_file()]
 
 
+@pytest.mark.extra
 @pytest.mark.fault(
     broken="the driver is killed (SIGKILL); published files are moved away, a sink's path changes, a sink goes",
     when="in the phase checkpoint-publish, and between two runs",

@@ -19,7 +19,7 @@ from sparkstate.storage import open_store
 from sparkstate_tools.drivers import driving, totals
 
 pytestmark = [pytest.mark.fault_on("hashmap"), pytest.mark.spark]
-FILES, AT_ONCE = 217, 7
+FILES, AT_ONCE = 147, 7
 FORGETS_AT = 16
 """The log has 112 files of 600 bytes then."""
 FORGOTTEN = 4 * AT_ONCE

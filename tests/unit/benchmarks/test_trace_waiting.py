@@ -111,7 +111,7 @@ def test_threads_of_a_process_are_found_where_they_are() -> None:
         acts[name]()
 
     started = [threading.Thread(target=live, args=(name,), name=name, daemon=True) for name in acts]
-    seen = waiting.Threads()
+    seen = waiting.ThreadWatcher()
     before = set(os.listdir("/proc/self/task"))
     for thread in started:
         thread.start()

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sparkstate_tools.tracing.waiting import Threads
+from sparkstate_tools.tracing.waiting import ThreadWatcher
 
 INTERVAL_S = 0.02
 _TICKS_S = os.sysconf("SC_CLK_TCK")
@@ -59,7 +59,7 @@ class Sampler:
         return self.samples
 
     def _run(self) -> None:
-        threads = Threads()
+        threads = ThreadWatcher()
         while not self._ended.wait(INTERVAL_S):
             looks = {pid: threads.look(pid, time.monotonic()) for pid in self._processes()}
             run = {pid: look.run_s for pid, look in looks.items()}

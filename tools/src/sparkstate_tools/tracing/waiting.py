@@ -68,7 +68,7 @@ class _Thread:
     """When it was last seen to have run."""
 
 
-class Threads:
+class ThreadWatcher:
     """Looks at processes repeatedly, and remembers which thread ran when."""
 
     def __init__(self) -> None:
