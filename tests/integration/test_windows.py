@@ -56,7 +56,7 @@ def frame_of(rows: list[totals.Row]) -> DataFrame:
     ("moment", "backend"),
     [
         ("firing", "rocksdb"),
-        ("merging", "hashmap"),
+        pytest.param("merging", "hashmap", marks=pytest.mark.extra),
         *(
             pytest.param(moment, backend, marks=pytest.mark.extra)
             for moment, backend in (
@@ -198,7 +198,12 @@ def read(folder: Path) -> list[tuple[Any, ...]]:
     ("first", "second", "names"),
     [
         ("hashmap", "rocksdb", ("sliding", "dynamic", "reduced", "counted")),
-        ("rocksdb", "hashmap", ("tumbling", "session", "purged", "again", "epochs")),
+        pytest.param(
+            "rocksdb",
+            "hashmap",
+            ("tumbling", "session", "purged", "again", "epochs"),
+            marks=pytest.mark.extra,
+        ),
     ],
     ids=["hashmap, then rocksdb", "rocksdb, then hashmap"],
 )
