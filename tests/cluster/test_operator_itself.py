@@ -63,6 +63,7 @@ def test_an_operator_whose_watches_cannot_connect_is_not_ready_but_alive(operate
         operated.operator.stop()
 
 
+@pytest.mark.extra
 @pytest.mark.own_cluster
 def test_progress_is_told_soon_and_an_idle_job_costs_no_request(operated: OperatedNamespace) -> None:
     kubeconfig = operator_account.make(operated.cluster, operated.namespace)

@@ -62,7 +62,9 @@ def test_savepoint_is_taken_before_the_driver_goes(operated: OperatedNamespace, 
     nothing_is_left(operated)
 
 
-@pytest.mark.parametrize("cascade", CASCADES)
+@pytest.mark.parametrize(
+    "cascade", [CASCADES[0], *(pytest.param(one, marks=pytest.mark.extra) for one in CASCADES[1:])]
+)
 def test_purge_runs_the_engine_and_goes_on_without_it_by_the_deadline(
     operated: OperatedNamespace, cascade: str
 ) -> None:
@@ -80,6 +82,7 @@ def test_purge_runs_the_engine_and_goes_on_without_it_by_the_deadline(
     assert "DeletionDegraded" in operated.reasons()
 
 
+@pytest.mark.extra
 def test_a_purge_whose_image_cannot_be_pulled_says_so_until_the_deadline_and_at_it(
     operated: OperatedNamespace,
 ) -> None:
@@ -113,7 +116,14 @@ def test_a_driver_that_nobody_hears_of_does_not_hold_the_job_beyond_its_deadline
     operated.cluster.until_gone("ssj", "orders", operated.namespace)
 
 
-@pytest.mark.parametrize("policy", ["retain", "savepoint", "purge"])
+@pytest.mark.parametrize(
+    "policy",
+    [
+        pytest.param("retain", marks=pytest.mark.extra),
+        pytest.param("savepoint", marks=pytest.mark.extra),
+        "purge",
+    ],
+)
 def test_a_namespace_can_be_deleted_with_its_jobs(operated: OperatedNamespace, policy: str) -> None:
     operated.apply(deletion={"policy": policy, "deadline": "10m"})
     operated.running()

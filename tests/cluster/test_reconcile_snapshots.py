@@ -92,6 +92,7 @@ def test_periodic_savepoints_come_by_themselves_and_old_ones_go(operated: Operat
     assert arguments[3].startswith(URI)
 
 
+@pytest.mark.extra
 def test_two_savepoints_of_a_job_are_never_in_flight(operated: OperatedNamespace) -> None:
     operated.apply()
     operated.until_pod(1)

@@ -208,7 +208,7 @@ def test_a_restarted_operator_goes_on_with_what_runs(operated: OperatedNamespace
 
 
 @pytest.mark.own_cluster
-@pytest.mark.parametrize("status", [409, 429, 500])
+@pytest.mark.parametrize("status", [409, *(pytest.param(one, marks=pytest.mark.extra) for one in (429, 500))])
 def test_errors_of_the_api_server_delay_and_change_nothing(operated: OperatedNamespace, status: int) -> None:
     operator_account.make(operated.cluster, operated.namespace)
     with operated.cluster.faults() as proxy:

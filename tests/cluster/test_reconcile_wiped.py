@@ -156,6 +156,7 @@ def test_a_status_wiped_while_the_job_rests_is_rebuilt(operated: OperatedNamespa
     assert operated.cluster.get("pod", "orders-driver-2", operated.namespace) is None
 
 
+@pytest.mark.extra
 def test_a_status_wiped_when_the_pod_is_gone_leaves_the_wait_for_the_fence(
     operated: OperatedNamespace,
 ) -> None:
@@ -190,7 +191,14 @@ def test_a_wiped_status_of_a_running_job_is_rebuilt(operated: OperatedNamespace)
     assert "deletionTimestamp" not in operated.until_pod(2)["metadata"]
 
 
-@pytest.mark.parametrize("phase", ["Starting", "Failing", "Upgrading", "Suspending", "Deleting"])
+@pytest.mark.parametrize(
+    "phase",
+    [
+        "Failing",
+        "Upgrading",
+        *(pytest.param(one, marks=pytest.mark.extra) for one in ("Starting", "Suspending", "Deleting")),
+    ],
+)
 def test_a_status_wiped_at_any_phase_leads_to_the_same_end(operated: OperatedNamespace, phase: str) -> None:
     operated.start(options=QUICK)
     operated.apply()
