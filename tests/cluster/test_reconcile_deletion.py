@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from support.faults import extras
 
 from sparkstate_tools.operating.operated_namespace import OperatedNamespace
 
@@ -62,9 +63,7 @@ def test_savepoint_is_taken_before_the_driver_goes(operated: OperatedNamespace, 
     nothing_is_left(operated)
 
 
-@pytest.mark.parametrize(
-    "cascade", [CASCADES[0], *(pytest.param(one, marks=pytest.mark.extra) for one in CASCADES[1:])]
-)
+@pytest.mark.parametrize("cascade", [CASCADES[0], *extras(*CASCADES[1:])])
 def test_purge_runs_the_engine_and_goes_on_without_it_by_the_deadline(
     operated: OperatedNamespace, cascade: str
 ) -> None:

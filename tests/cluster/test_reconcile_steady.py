@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
+from support.faults import extras
 
 from sparkstate_operator import lease, rbac
 from sparkstate_tools.kubernetes.api_faults import Loss
@@ -208,7 +209,7 @@ def test_a_restarted_operator_goes_on_with_what_runs(operated: OperatedNamespace
 
 
 @pytest.mark.own_cluster
-@pytest.mark.parametrize("status", [409, *(pytest.param(one, marks=pytest.mark.extra) for one in (429, 500))])
+@pytest.mark.parametrize("status", [409, *extras(429, 500)])
 def test_errors_of_the_api_server_delay_and_change_nothing(operated: OperatedNamespace, status: int) -> None:
     operator_account.make(operated.cluster, operated.namespace)
     with operated.cluster.faults() as proxy:

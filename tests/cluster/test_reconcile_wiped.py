@@ -8,6 +8,7 @@ import json
 from typing import Any
 
 import pytest
+from support.faults import extras
 
 from sparkstate_tools.kubernetes.cluster import CommandFailed
 from sparkstate_tools.operating.operated_namespace import OperatedNamespace
@@ -196,7 +197,7 @@ def test_a_wiped_status_of_a_running_job_is_rebuilt(operated: OperatedNamespace)
     [
         "Failing",
         "Upgrading",
-        *(pytest.param(one, marks=pytest.mark.extra) for one in ("Starting", "Suspending", "Deleting")),
+        *extras("Starting", "Suspending", "Deleting"),
     ],
 )
 def test_a_status_wiped_at_any_phase_leads_to_the_same_end(operated: OperatedNamespace, phase: str) -> None:

@@ -25,7 +25,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import settings
@@ -109,6 +109,11 @@ def tried(many: int) -> int:
     """How many examples Hypothesis tries: ``many`` on a developer's machine, where they differ from run to run, and a
     third of them in continuous integration, where they are always the same."""
     return max(3, many // 3) if settings.get_current_profile_name() == "ci" else many
+
+
+def extras(*values: object) -> list[Any]:
+    """These values of a parameter, each left out of ``make test``."""
+    return [pytest.param(value, marks=pytest.mark.extra) for value in values]
 
 
 def seeds(text: str) -> list[int]:

@@ -88,7 +88,15 @@ def _rounded(opened: KeyedProcessHarness) -> list[tuple[Any, ...]]:
     return rows
 
 
-@pytest.mark.parametrize(("kind", "begins_on"), [("numbers", "hashmap"), ("text", "rocksdb")])
+@pytest.mark.parametrize(
+    ("kind", "begins_on"),
+    [
+        ("numbers", "hashmap"),
+        ("text", "rocksdb"),
+        pytest.param("numbers", "rocksdb", marks=pytest.mark.extra),
+        pytest.param("text", "hashmap", marks=pytest.mark.extra),
+    ],
+)
 def test_windows_go_on_in_two_three_and_one_slots_and_in_the_other_backend(
     kind: str, begins_on: Backend
 ) -> None:

@@ -177,7 +177,7 @@ def test_a_job_whose_driver_answers_is_looked_at_within_its_round() -> None:
 def test_of_many_looks_few_compare_the_children() -> None:
     """Also where events ask for the looks: they would wait for lists that go through the objects of all jobs."""
     scene = Scene()
-    keys = [KEY._replace(name=f"job-{number}") for number in range(40)]
+    keys = [KEY._replace(name=f"job-{number}") for number in range(50)]
     for _ in range(60):
         for key in keys:
             scene.reconciler.memories.stir(key)
@@ -185,7 +185,7 @@ def test_of_many_looks_few_compare_the_children() -> None:
         scene.clock.now_s += 1.0
         if scene.world.compared > len(keys):
             break
-    assert scene.world.looks > 15 * len(keys)
+    assert scene.world.looks > 20 * len(keys)
     wanted = 1 + scene.clock.now_s - 1000.0
     assert wanted <= scene.world.compared <= 2 * wanted + 2
 
@@ -194,14 +194,14 @@ def test_each_of_many_jobs_has_its_children_compared_in_its_turn() -> None:
     scene = Scene()
     compared: dict[str, int] = {}
     for _ in range(60):
-        for number in range(40):
+        for number in range(50):
             before = scene.world.compared
             key = KEY._replace(name=f"job-{number}")
             scene.reconciler.memories.stir(key)
             asyncio.run(scene.reconciler.reconcile(key))
             compared[key.name] = compared.get(key.name, 0) + scene.world.compared - before
         scene.clock.now_s += 1.0
-    assert set(compared.values()) == {1}, "twice in a minute is not due, and 40 have their turn in 20 s"
+    assert set(compared.values()) == {1}, "twice in a minute is not due, and 50 have their turn in 25 s"
 
 
 def test_after_a_write_that_came_too_late_there_is_a_look() -> None:

@@ -130,8 +130,12 @@ def wanted(name, value):
 
 @pytest.mark.parametrize(
     ("backend", "in_canonical"),
-    [(name, name == BACKENDS[-1]) for name in BACKENDS],
-    ids=lambda given: {False: "checkpoint", True: "savepoint"}.get(given, given),
+    [
+        pytest.param(name, kind == "savepoint", id=f"{name}-{kind}", marks=marks)
+        for name in BACKENDS
+        for kind in ("checkpoint", "savepoint")
+        for marks in [[] if (kind == "savepoint") == (name == BACKENDS[-1]) else [pytest.mark.extra]]
+    ],
 )
 @pytest.mark.parametrize(("before", "now", "value", "becomes"), CASES)
 def test_values_of_every_kind_of_state_come_back_in_the_new_type(

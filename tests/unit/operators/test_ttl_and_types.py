@@ -79,8 +79,12 @@ def found(engine: Engine, name: str, place: str) -> Any:
 
 @pytest.mark.parametrize(
     ("backend", "in_canonical"),
-    [(name, name != BACKENDS[-1]) for name in BACKENDS],
-    ids=lambda given: {False: "checkpoint", True: "savepoint"}.get(given, given),
+    [
+        pytest.param(name, kind == "savepoint", id=f"{name}-{kind}", marks=marks)
+        for name in BACKENDS
+        for kind in ("checkpoint", "savepoint")
+        for marks in [[] if (kind == "savepoint") == (name != BACKENDS[-1]) else [pytest.mark.extra]]
+    ],
 )
 @pytest.mark.parametrize("lives", LIVES)
 def test_values_of_three_types_under_three_times_to_live(engines, backend, lives, in_canonical):

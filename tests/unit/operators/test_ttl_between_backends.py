@@ -46,7 +46,12 @@ def seen(harness: KeyedProcessHarness, name: str, key: int, place: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("first", "second"), [(one, other) for one in ALL for other in ALL if one is not other]
+    ("first", "second"),
+    [
+        pytest.param(one, other, marks=[pytest.mark.extra] if one is other else [])
+        for one in ALL
+        for other in ALL
+    ],
 )
 def test_a_savepoint_goes_on_in_any_backend_with_another_type_and_time_to_live(
     first: Any, second: Any
