@@ -17,7 +17,16 @@ from pyspark.sql.streaming import StreamingQuery
 from sparkstate import columns
 from sparkstate.clock import Clock
 from sparkstate.settings import TriggerSettings
-from sparkstate.spark import capture, exit_hook, graph, seen_files, shipping, source_log, sources
+from sparkstate.spark import (
+    batch_weighing,
+    capture,
+    exit_hook,
+    graph,
+    seen_files,
+    shipping,
+    source_log,
+    sources,
+)
 
 __all__ = ["DataFrame", "OnEpoch", "Query"]
 
@@ -36,9 +45,17 @@ class _EpochCalls:
     """The function that Spark calls for every epoch. Its first call may come before Spark's start has returned."""
 
     def __init__(
-        self, session: SparkSession, directory: Path, on_epoch: OnEpoch, clock: Clock, *, beats: bool
+        self,
+        session: SparkSession,
+        directory: Path,
+        on_epoch: OnEpoch,
+        clock: Clock,
+        *,
+        beats: bool,
+        is_unweighed: bool,
     ) -> None:
         self._session = session
+        self._is_unweighed = is_unweighed
         self._directory = directory
         self._on_epoch = on_epoch
         self._beats = beats
@@ -59,6 +76,10 @@ class _EpochCalls:
                 raise _Stopping
             idle = self._beats and capture.only_heartbeat(self._directory, epoch)
             try:
+                if self._is_unweighed:
+                    # In the session that Spark has cloned for the query: sinks read in that of the job.
+                    batch_weighing.turn_off(frame.sparkSession)
+                    self._is_unweighed = False
                 self.seen.check()
                 self._on_epoch(None if idle else frame, epoch)
                 self.seen.forget()
@@ -125,7 +146,9 @@ class Query:
         """
         _quiet(session)
         beats = not trigger.available_now
-        calls = _EpochCalls(session, directory, on_epoch, clock, beats=beats)
+        rows = _input(session, declared, selected, tasks, beats=beats)
+        is_unweighed = batch_weighing.is_idle(rows, declared, is_selected=bool(selected))
+        calls = _EpochCalls(session, directory, on_epoch, clock, beats=beats, is_unweighed=is_unweighed)
         source_log.align_all(directory, int(session.conf.get(_COMPACT_INTERVAL) or 0))
         calls.seen.begin()
         arguments: dict[str, Any] = (
@@ -135,8 +158,7 @@ class Query:
         )
         try:
             query = (
-                _input(session, declared, selected, tasks, beats=beats)
-                .writeStream.foreachBatch(calls.__call__)
+                rows.writeStream.foreachBatch(calls.__call__)
                 .option("checkpointLocation", str(directory))
                 .trigger(**arguments)
                 .start()

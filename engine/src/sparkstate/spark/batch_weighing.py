@@ -1,0 +1,88 @@
+"""Sparing Spark the weighing of Arrow batches where it cannot matter (RFC 0061).
+
+Spark ends a batch for Python at ``maxRecordsPerBatch`` rows, or at ``maxBytesPerBatch`` bytes if these come first. For
+the bytes it weighs the whole batch again with each row, which is a third of what the JVM does to bring a row of two
+longs to Python. Rows of a fixed width have a greatest weight. Where even the largest batch of them stays below the
+bytes, weighing ends no batch, so it is turned off, and all batches are those of before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as T
+
+from sparkstate.spark import graph
+
+BYTES: Final = "spark.sql.execution.arrow.maxBytesPerBatch"
+UNWEIGHED: Final = 2**31 - 1
+"""Of ``BYTES``: the value at which Spark does not weigh."""
+_WIDTHS: Final[dict[type[T.DataType], int]] = {
+    T.NullType: 1,
+    T.BooleanType: 1,
+    T.ByteType: 1,
+    T.ShortType: 2,
+    T.IntegerType: 4,
+    T.FloatType: 4,
+    T.DateType: 4,
+    T.LongType: 8,
+    T.DoubleType: 8,
+    T.TimestampType: 8,
+    T.TimestampNTZType: 8,
+    T.DayTimeIntervalType: 8,
+    T.YearMonthIntervalType: 4,
+    T.DecimalType: 16,
+}
+_VALIDITY: Final = 1
+"""Bytes that a value takes beside its own: an eighth would do."""
+_HIDDEN: Final = 128
+"""Bytes of a row that its frame does not show: the hidden columns of an operator that selects its own."""
+
+
+def is_idle(rows: DataFrame, declared: graph.Graph, *, is_selected: bool) -> bool:
+    """Whether weighing can end no batch of the query with these ``rows``, so that :func:`turn_off` changes none.
+
+    ``is_selected``: the rows have the columns that tasks ship. Where Python takes part in the query itself, the rows on
+    the way to it are not known here, and the answer is no.
+    """
+    operators = declared.operators.values()
+    width = _width(rows.schema.fields)
+    if width is None or (not is_selected and any(operator.computed for operator in operators)):
+        return False
+    if not is_selected:
+        width *= 2  # keys are shipped a second time where their canonical form is another
+    parts = sum(len(each.combining.parts) for each in operators if each.combining is not None)
+    width += _HIDDEN + parts * (_WIDTHS[T.DecimalType] + _VALIDITY)
+    return fits(rows.sparkSession, width) and not _has_python(rows)
+
+
+def turn_off(session: SparkSession) -> None:
+    """Let Spark weigh no batch of plans that are made in this session from now on."""
+    session.conf.set(BYTES, str(UNWEIGHED))
+
+
+def width_of(kind: T.DataType) -> int | None:
+    """The greatest number of bytes of a value in an Arrow batch; None: it has no bound."""
+    found = _width(kind.fields) if isinstance(kind, T.StructType) else _WIDTHS.get(type(kind))
+    return None if found is None else found + _VALIDITY
+
+
+def _width(fields: Sequence[T.StructField]) -> int | None:
+    widths = [width_of(field.dataType) for field in fields]
+    known = [width for width in widths if width is not None]
+    return sum(known) if len(known) == len(widths) else None
+
+
+def fits(session: SparkSession, width: int) -> bool:
+    """Whether a batch with as many rows of this width as the session allows stays below its limit of bytes."""
+    conf = session._jsparkSession.sessionState().conf()  # which reads units such as 64m
+    records = int(conf.arrowMaxRecordsPerBatch())
+    return records > 0 and records * width < int(conf.arrowMaxBytesPerBatch())
+
+
+def _has_python(rows: DataFrame) -> bool:
+    """Whether Python takes part in the query, by a function on columns or on batches."""
+    pattern = rows.sparkSession._jvm.org.apache.spark.sql.catalyst.trees.TreePattern.PYTHON_UDF()
+    return bool(rows._jdf.queryExecution().analyzed().containsPattern(pattern))
