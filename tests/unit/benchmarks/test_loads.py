@@ -78,7 +78,7 @@ def test_a_load_has_its_own_function_and_memory(contender: str, function: str, m
 
 def test_a_trace_is_of_the_contender_as_the_load_runs_it(tmp_path: Path) -> None:
     (keys, fills), (of_load, setup, folder, slots) = printed(TRACE, str(tmp_path))
-    assert of_load == [1000, 7, keys, fills]
+    assert of_load == [1000, 10, keys, fills]
     assert (setup["backend"], setup["function"], setup["managed"]) == ("rocksdb", "padded-batches", "32Mi")
     assert (folder, slots) == ("in", 3)
 

@@ -3,7 +3,7 @@
 Spark ends a batch for Python at ``maxRecordsPerBatch`` rows, or at ``maxBytesPerBatch`` bytes if these come first. For
 the bytes it weighs the whole batch again with each row, which is a third of what the JVM does to bring a row of two
 longs to Python. Rows of a fixed width have a greatest weight. Where even the largest batch of them stays below the
-bytes, weighing ends no batch, so it is turned off, and all batches are those of before.
+bytes, weighing ends no batch, so it is turned off. No batch changes.
 """
 
 from __future__ import annotations
