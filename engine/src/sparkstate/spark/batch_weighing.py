@@ -1,7 +1,7 @@
 """Sparing Spark the weighing of Arrow batches where it cannot matter (RFC 0061).
 
 Spark ends a batch for Python at ``maxRecordsPerBatch`` rows, or at ``maxBytesPerBatch`` bytes if these come first. For
-the bytes it weighs the whole batch again with each row, which is a third of what the JVM does to bring a row of two
+the bytes it weighs the whole batch again with each row, a quarter of what the JVM does to bring a row of two
 longs to Python. Rows of a fixed width have a greatest weight. Where even the largest batch of them stays below the
 bytes, weighing ends no batch, so it is turned off. No batch changes.
 """
