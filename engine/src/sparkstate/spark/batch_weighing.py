@@ -59,7 +59,7 @@ def is_idle(rows: DataFrame, declared: graph.Graph, *, is_selected: bool) -> boo
 
 
 def turn_off(session: SparkSession) -> None:
-    """Let Spark weigh no batch of the plans that this session makes after this call."""
+    """Let Spark weigh no batch of the plans that ``session`` makes later."""
     session.conf.set(BYTES, str(UNWEIGHED))
 
 
