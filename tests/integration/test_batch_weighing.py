@@ -37,6 +37,7 @@ FIXED = {
     "day": "date_add(DATE'2026-01-01', cast(id % 100 AS int))",
     "at": "timestamp_millis(id)",
     "local": "cast(timestamp_millis(id) AS timestamp_ntz)",
+    "void": "null",
     "took": "make_dt_interval(0, 0, 0, id)",
     "pair": "named_struct('a', id, 'b', cast(null AS int))",
     "nothing": "cast(null AS bigint)",
@@ -125,6 +126,12 @@ def test_columns_that_an_operator_computes_later_are_unknown(session: Any) -> No
     computing = operator(computed=(("text", "repeat('x', 100000)"),))
     assert not is_idle(session.range(1), computing, is_selected=False)
     assert is_idle(session.range(1), computing), "the query has computed them"
+
+
+def test_the_rows_of_another_operator_are_unknown(session: Any) -> None:
+    upstream = graph.Input(keys=("k",), upstream=("other", None), event_time=None)
+    assert is_idle(session.range(1), operator(), is_selected=False)
+    assert not is_idle(session.range(1), operator(second=upstream), is_selected=False)
 
 
 @pytest.mark.parametrize("kind", ["batches", "column"])

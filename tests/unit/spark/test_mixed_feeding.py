@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sparkstate import errors
+from sparkstate import KeyedCoProcessFunction, errors
 from sparkstate.spark import feed, feeding, graph
 
 TIMES = feeding.EpochTimes(epoch=3, follows=2, watermark=0, now=0)
@@ -96,9 +96,15 @@ def test_it_does_not_break_for_ever(monkeypatch: pytest.MonkeyPatch, brought: li
 def test_only_an_operator_of_both_is_mixed(
     brought: list[Any], second: graph.Input | None, mixed: bool
 ) -> None:
-    made = feeding.Feeding(*[None] * 5)  # type: ignore[arg-type]
-    made._is_selected = False
-    made.operator = SimpleNamespace(inputs=(ONE,) if second is None else (ONE, second))  # type: ignore[assignment]
+    made = graph.Operator(
+        uid="both",
+        function=KeyedCoProcessFunction(),
+        keys=ONE.keys,
+        upstream=ONE.upstream,
+        event_time=ONE.event_time,
+        output_schema="k long",
+        second=second,
+    )
     assert made.reads_batch
     assert made.is_mixed is mixed
 

@@ -32,7 +32,6 @@ _WIDTHS: Final[dict[type[T.DataType], int]] = {
     T.TimestampType: 8,
     T.TimestampNTZType: 8,
     T.DayTimeIntervalType: 8,
-    T.YearMonthIntervalType: 4,
     T.DecimalType: 16,
 }
 _VALIDITY: Final = 1
@@ -49,7 +48,9 @@ def is_idle(rows: DataFrame, declared: graph.Graph, *, is_selected: bool) -> boo
     """
     operators = declared.operators.values()
     width = _width(rows.schema.fields)
-    if width is None or (not is_selected and any(operator.computed for operator in operators)):
+    # An operator's own columns are unknown, and so are another operator's rows, which a second try joins to these.
+    unknown = any(each.computed or each.is_mixed for each in operators)
+    if width is None or (not is_selected and unknown):
         return False
     if not is_selected:
         width *= 2  # keys are shipped a second time where their canonical form is another

@@ -174,7 +174,7 @@ class EpochRunner:
         """
         context = self._session.sparkContext
         for each in self._feedings.values():
-            if each.reads_batch and not self._rehearsed.is_set():
+            if each.operator.reads_batch and not self._rehearsed.is_set():
                 context.addJobTag(_REHEARSAL)
                 with contextlib.suppress(Exception):
                     each.shipped(frame.limit(1)).mapInArrow(feed.drop, feed.ACK_DDL).collect()
@@ -209,7 +209,7 @@ class EpochRunner:
             self._frames.prepare(epoch)
         rows: dict[str, feeding.FedRows] = {}
         for uid, each in self._feedings.items():
-            if batch is not None and each.reads_batch:
+            if batch is not None and each.operator.reads_batch:
                 self._enter(phases.ProcessPhase.FEED, epoch)
                 rows[uid] = each.run(batch, feeding.EpochTimes(epoch, follows, before, now))
         if rows:
@@ -221,7 +221,7 @@ class EpochRunner:
     @property
     def may_overlap(self) -> bool:
         """Whether :meth:`complete` needs nothing of the epoch's frame, so that the next epoch may begin before it."""
-        return not any(each.is_mixed for each in self._feedings.values())
+        return not any(each.operator.is_mixed for each in self._feedings.values())
 
     @property
     def calls_sinks(self) -> bool:

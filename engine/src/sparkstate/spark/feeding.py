@@ -94,21 +94,11 @@ class Feeding:
         self._tasks = tasks_at_once(session, len(group))
         self._parts = _parts(declared, operator)
         self._choice = combining.Choice()
-        if self._has_copies and self.is_mixed:
+        if self._has_copies and operator.is_mixed:
             raise errors.SpecInvalid(
                 f"operator {operator.uid!r} connects an input of the job with another operator's output, and "
                 "spark.speculation is on: a copy of a task would bring its rows a second time; turn it off"
             )
-
-    @property
-    def reads_batch(self) -> bool:
-        """Whether an input of the job feeds it."""
-        return any(each.upstream is None for each in self.operator.inputs)
-
-    @property
-    def is_mixed(self) -> bool:
-        """Whether another operator feeds it as well."""
-        return self.reads_batch and any(True for _ in self.upstreams())
 
     def upstreams(self) -> Iterator[tuple[int, tuple[str, str | None]]]:
         """The outputs that feed it, each with the number of its input."""

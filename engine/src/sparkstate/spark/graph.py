@@ -103,6 +103,16 @@ class Operator:
         return (first,) if self.second is None else (first, self.second)
 
     @property
+    def reads_batch(self) -> bool:
+        """Whether an input of the job feeds it."""
+        return any(each.upstream is None for each in self.inputs)
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether an input of the job feeds it, and another operator as well."""
+        return self.reads_batch and any(each.upstream is not None for each in self.inputs)
+
+    @property
     def built_in_tags(self) -> tuple[tuple[str, OutputTag], ...]:
         """The side outputs that the engine writes: what is in them, and the tag."""
         tags = (

@@ -52,10 +52,11 @@ class _EpochCalls:
         clock: Clock,
         *,
         beats: bool,
-        is_unweighed: bool,
+        spares_weighing: bool,
     ) -> None:
         self._session = session
-        self._is_unweighed = is_unweighed
+        self._spares_weighing = spares_weighing
+        """Whether the session of the query is still to be told."""
         self._directory = directory
         self._on_epoch = on_epoch
         self._beats = beats
@@ -76,10 +77,10 @@ class _EpochCalls:
                 raise _Stopping
             idle = self._beats and capture.only_heartbeat(self._directory, epoch)
             try:
-                if self._is_unweighed:
+                if self._spares_weighing:
                     # In the session that Spark has cloned for the query: sinks read in that of the job.
                     batch_weighing.turn_off(frame.sparkSession)
-                    self._is_unweighed = False
+                    self._spares_weighing = False
                 self.seen.check()
                 self._on_epoch(None if idle else frame, epoch)
                 self.seen.forget()
@@ -147,8 +148,8 @@ class Query:
         _quiet(session)
         beats = not trigger.available_now
         rows = _input(session, declared, selected, tasks, beats=beats)
-        is_unweighed = batch_weighing.is_idle(rows, declared, is_selected=bool(selected))
-        calls = _EpochCalls(session, directory, on_epoch, clock, beats=beats, is_unweighed=is_unweighed)
+        spares = batch_weighing.is_idle(rows, declared, is_selected=bool(selected))
+        calls = _EpochCalls(session, directory, on_epoch, clock, beats=beats, spares_weighing=spares)
         source_log.align_all(directory, int(session.conf.get(_COMPACT_INTERVAL) or 0))
         calls.seen.begin()
         arguments: dict[str, Any] = (

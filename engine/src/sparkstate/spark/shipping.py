@@ -39,11 +39,7 @@ def of_source(declared: graph.Graph, source: graph.Source) -> list[Column]:
 def in_query(declared: graph.Graph, max_parallelism: int) -> Sequence[Column]:
     """The columns that the query itself selects, because one operator alone reads the job's only input: those that its
     tasks ship. Empty: each operator selects its own from the frame of each epoch."""
-    readers = [
-        operator
-        for operator in declared.operators.values()
-        if any(each.upstream is None for each in operator.inputs)
-    ]
+    readers = [operator for operator in declared.operators.values() if operator.reads_batch]
     if len(readers) != 1 or readers[0].second is not None or declared.input_count > 1:
         return ()
     return _of_one(declared, readers[0], plans.stream_type(declared, None), max_parallelism)
