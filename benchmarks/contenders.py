@@ -52,12 +52,11 @@ def session(name: str, slots: int) -> Any:
         .config("spark.sql.streaming.stateStore.providerClass", ROCKSDB)
         .config("spark.log.level", "ERROR")
     )
-    if name == "identity-defaults":
-        return builder.getOrCreate()
-    for key in SAME:
-        builder = builder.config(key, DEFAULTS[key])
-    # As in our jobs: rows of two numbers need no weighing.
-    builder = builder.config(batch_weighing.BYTES, batch_weighing.UNWEIGHED)
+    if name != "identity-defaults":
+        # As in our jobs: rows of two numbers need no weighing.
+        builder = builder.config(batch_weighing.BYTES, batch_weighing.UNWEIGHED)
+        for key in SAME:
+            builder = builder.config(key, DEFAULTS[key])
     return builder.getOrCreate()
 
 

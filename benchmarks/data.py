@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 ROW_GROUPS = 8
-"""Of a file of rows: Spark's tasks get whole row groups. With pyarrow's own, of a MiB of rows, one task got seven
+"""Of a file of rows: Spark's tasks get whole row groups. With pyarrow's own, of a million rows, one task got seven
 eighths of an epoch, and the other processor waited for it."""
 
 

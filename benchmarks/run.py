@@ -50,6 +50,7 @@ WARM_UP = 4
 """Epochs of every run that are not counted: the JVM compiles, stores are empty. On two slow cores the third and fourth
 epoch took a fifth longer than those after them, in our jobs and in Spark's own."""
 FILLS = 2
+"""How many of these bring the keys of ``large``."""
 CHECKPOINTING = "2s"
 SLOW_ROWS, SLOW_EPOCHS, SLOW_WARM_UP = 20_000, 4, 2
 """A contender slower than 20 k rows/s gets a prefix of the same data: about a minute a round."""

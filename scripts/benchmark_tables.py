@@ -87,9 +87,7 @@ def figures(document: Mapping[str, Any]) -> str:
     """Where the run was made, a table for each load, the latencies, and the targets."""
     results: Sequence[Row] = document["results"]
     rates = [each for each in results if "rows_per_s" in each]
-    parts = [
-        f"One run {run_words.place(document)}. Rates are medians of {run_words.rounds(rates)} alternating rounds."
-    ]
+    parts = [f"One run {run_words.place(document)}. {run_words.told_rounds(rates)}"]
     loads = dict.fromkeys(each["load"] for each in rates)
     parts += [_rates(load, [each for each in rates if each["load"] == load]) for load in loads]
     latencies = [each for each in results if "p50_ms" in each]

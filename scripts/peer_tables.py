@@ -77,13 +77,10 @@ def figures(document: Mapping[str, Any]) -> str:
 def _told(run: Row, *, alone: bool) -> str:
     """Where and how a run was made. Of several, each names its loads."""
     results: Sequence[Row] = run["results"]
-    rounds = run_words.rounds(results)
     place = run_words.place(run, *(f"{name} {version}" for name, version in run["peers"].items()))
     loads = ", ".join(f"`{load}`" for load in dict.fromkeys(each["load"] for each in _ordered(results)))
-    return (
-        f"{'One run' if alone else f'{loads}: a run'} {place}. "
-        f"{'Each rate is of one round' if rounds == 1 else f'Rates are medians of {rounds} alternating rounds'}."
-        + (f" {run['note']}" if run.get("note") else "")
+    return f"{'One run' if alone else f'{loads}: a run'} {place}. {run_words.told_rounds(results)}" + (
+        f" {run['note']}" if run.get("note") else ""
     )
 
 

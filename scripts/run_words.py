@@ -19,6 +19,14 @@ def rounds(results: Iterable[Mapping[str, Any]]) -> int:
     return max((len(each["rounds"]) for each in results if "rounds" in each), default=0)
 
 
+def told_rounds(results: Iterable[Mapping[str, Any]]) -> str:
+    """Of how many rounds the rates are, as a sentence."""
+    number = rounds(results)
+    return (
+        "Each rate is of one round." if number == 1 else f"Rates are medians of {number} alternating rounds."
+    )
+
+
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """With a rule below the head."""
     lines = [head, ["---"] * len(head), *rows]
