@@ -125,7 +125,7 @@ def counted(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Counted]
 
 
 @pytest.mark.parametrize(
-    ("counted", "most"), [("function", 86), ("files", 51)], indirect=["counted"], ids=["function", "files"]
+    ("counted", "most"), [("function", 19), ("files", 15)], indirect=["counted"], ids=["function", "files"]
 )
 def test_an_epoch_calls_the_jvm_no_more_often_than_it_did(counted: Counted, most: int) -> None:
     counted.run()

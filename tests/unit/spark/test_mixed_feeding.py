@@ -43,7 +43,7 @@ def make(monkeypatch: pytest.MonkeyPatch, brought: list[Any], failures: int) -> 
     monkeypatch.setattr(made, "_task", lambda attempt, times, first_part: (attempt, first_part))
     left = [failures]
 
-    def acks(rows: Rows, task: tuple[int, int]) -> list[feed.Ack]:
+    def acks(rows: Rows, task: tuple[int, int], *, is_combined: bool) -> list[feed.Ack]:
         brought.append((rows.parts, *task))
         if "output" in rows.parts and left[0]:
             left[0] -= 1
@@ -51,7 +51,7 @@ def make(monkeypatch: pytest.MonkeyPatch, brought: list[Any], failures: int) -> 
         per = 10 if "sources" in rows.parts else 0
         return [feed.Ack(task[0], (per + 1, per), {}, None, None)]
 
-    monkeypatch.setattr(feeding, "_acks", acks)
+    monkeypatch.setattr(made, "_acks", acks)
     return made
 
 

@@ -24,7 +24,7 @@ from sparkstate import columns, errors
 from sparkstate.keygroups import KeySpace
 from sparkstate.slots import client
 from sparkstate.slots.group import SlotGroup
-from sparkstate.spark import combining, feed, graph, plans, shipping
+from sparkstate.spark import arrow_functions, combining, feed, graph, plans, shipping
 
 _TRIES: Final = 4
 """How often the rows of an epoch are brought: as often as Spark runs a task by default."""
@@ -83,7 +83,9 @@ class Feeding:
         more partitions than :func:`tasks_at_once` says."""
         self.operator = operator
         self._is_selected = is_selected
+        self._session = session
         self._group = group
+        self._made: dict[bool, arrow_functions.ArrowFunctions] = {}
         # Not ``getConf``, which copies all settings: 190 calls of the JVM.
         self._has_copies = runs_copies(session.sparkContext._conf)
         self._slot_of_group = key_space.slots_of_key_groups(len(group))
@@ -146,7 +148,7 @@ class Feeding:
         in_tasks = self._in_tasks(chosen, is_coalesced=is_coalesced and not is_combined)
         told = combining.naming_overflows(self.operator.uid, times.epoch)
         with told if is_combined else contextlib.nullcontext():
-            fed = self._bring(in_tasks, times, range(1, _TRIES + 1))
+            fed = self._bring(in_tasks, times, range(1, _TRIES + 1), is_combined=is_combined)
         return dataclasses.replace(fed, is_combined=is_combined)
 
     def run_outputs(
@@ -170,18 +172,52 @@ class Feeding:
             return self._bring(self._in_tasks(every), times, range(first + 1, first + _TRIES))
         return _both(before, more)
 
-    def _bring(self, rows: DataFrame, times: EpochTimes, attempts: range) -> FedRows:
+    def _bring(
+        self, rows: DataFrame, times: EpochTimes, attempts: range, *, is_combined: bool = False
+    ) -> FedRows:
         for attempt in attempts:
             try:
-                return self._fed(rows, times, attempt)
+                return self._fed(rows, times, attempt, is_combined=is_combined)
             except errors.FeedBroken as error:
                 if attempt == attempts[-1]:
                     raise
                 _log_again(times.epoch, attempt, error)
         raise AssertionError("the last try returns or raises")
 
-    def _fed(self, rows: DataFrame, times: EpochTimes, attempt: int, first_part: int = 0) -> FedRows:
-        return _fed(_acks(rows, self._task(attempt, times, first_part)), attempt)
+    def _fed(
+        self,
+        rows: DataFrame,
+        times: EpochTimes,
+        attempt: int,
+        *,
+        first_part: int = 0,
+        is_combined: bool = False,
+    ) -> FedRows:
+        task = self._task(attempt, times, first_part)
+        return _fed(self._acks(rows, task, is_combined=is_combined), attempt)
+
+    def _acks(self, rows: DataFrame, task: feed.FeedTask, *, is_combined: bool) -> list[feed.Ack]:
+        """Run the tasks; their answers. Raises the slots' error if there is one, the most telling one first."""
+        told = self._functions(rows, is_combined=is_combined).apply(task.__call__, rows).collect()
+        acks = [
+            feed.Ack(
+                row.attempt, tuple(row.rows), feed.decode_largest(bytes(row.largest)), row.reason, row.message
+            )
+            for row in told
+        ]
+        failures = [client.error_of(ack.reason, ack.message or "") for ack in acks if ack.reason is not None]
+        if failures:
+            raise min(failures, key=lambda failure: isinstance(failure, errors.FeedBroken))
+        return acks
+
+    def _functions(self, rows: DataFrame, *, is_combined: bool) -> arrow_functions.ArrowFunctions:
+        """Those for the columns of the rows, which combining alone changes."""
+        if is_combined not in self._made:
+            schema = plans.schema_of(feed.ACK_DDL, "an acknowledgement")
+            self._made[is_combined] = arrow_functions.ArrowFunctions(
+                self._session, "feed", rows.columns, schema
+            )
+        return self._made[is_combined]
 
     def _task(self, attempt: int, times: EpochTimes, first_part: int) -> feed.FeedTask:
         return feed.FeedTask(
@@ -223,22 +259,6 @@ def runs_copies(conf: SparkConf) -> bool:
     """Whether Spark may run copies of a slow task, which bring their rows a second time. Each task then gets an attempt
     of its own, so all rows of a slot have to come in one task, and Spark has to shuffle them."""
     return (conf.get("spark.speculation") or "").strip().lower() == "true"  # as Spark reads it
-
-
-def _acks(rows: DataFrame, task: feed.FeedTask) -> list[feed.Ack]:
-    """Run the tasks; their answers. Raises the slots' error if there is one, the most telling one first."""
-    acks = [
-        feed.Ack(
-            row.attempt, tuple(row.rows), feed.decode_largest(bytes(row.largest)), row.reason, row.message
-        )
-        for row in rows.mapInArrow(
-            task.__call__, plans.schema_of(feed.ACK_DDL, "an acknowledgement")
-        ).collect()
-    ]
-    failures = [client.error_of(ack.reason, ack.message or "") for ack in acks if ack.reason is not None]
-    if failures:
-        raise min(failures, key=lambda failure: isinstance(failure, errors.FeedBroken))
-    return acks
 
 
 def _fed(acks: Sequence[feed.Ack], attempt: int) -> FedRows:

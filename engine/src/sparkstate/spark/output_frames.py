@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import functools
 import threading
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as T
 
 from sparkstate import columns
 from sparkstate.sinks.file_sink import FileSink
 from sparkstate.slots.group import SlotGroup
-from sparkstate.spark import feed, graph, plans
+from sparkstate.spark import arrow_functions, feed, graph, plans
 
 _Reader = tuple[str, str | None, bool]
 """An operator, one of its outputs, and whether the hidden timestamps are read with it."""
@@ -31,8 +33,9 @@ class OutputFrames:
         self._readers = _readers(declared)
         self._pool = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="output-frames")
         self._prepared: dict[tuple[int, _Reader], concurrent.futures.Future[DataFrame]] = {}
+        self._functions: dict[tuple[str, str | None], arrow_functions.ArrowFunctions] = {}
         self._lock = threading.Lock()
-        """Held for ``_prepared``: the next epoch begins beside the end of the one before."""
+        """Held for the dicts: the next epoch begins beside the end of the one before."""
 
     def prepare(self, epoch: int) -> None:
         """Begin to make every frame that the epoch may need. An error is left to :meth:`take`."""
@@ -59,15 +62,32 @@ class OutputFrames:
     def _make(self, epoch: int, uid: str, tag: str | None, with_timestamps: bool) -> DataFrame:
         struct = plans.output_type(self._graph, uid, tag)
         stamped = tag is None and self._graph.feeds_an_operator(uid)
-        full = plans.with_timestamp(struct) if stamped else struct
+        functions = self._functions_of(uid, tag, plans.with_timestamp(struct) if stamped else struct)
         task = feed.OutputTask(
             self._group.addresses, self._group.key_of_tasks, self._group.incarnation, epoch, uid, tag
         )
-        slots = len(self._group)
-        frame = self._session.range(0, slots, 1, slots).mapInArrow(task.__call__, full)
+        frame = functions.apply(task.__call__, self._slots)
         if with_timestamps or not stamped:
             return frame
         return frame.select(*[columns.quoted(name) for name in struct.names])
+
+    @functools.cached_property
+    def _slots(self) -> DataFrame:
+        """Their numbers, with a task for each."""
+        slots = len(self._group)
+        return self._session.range(0, slots, 1, slots)
+
+    def _functions_of(
+        self, uid: str, tag: str | None, schema: T.StructType
+    ) -> arrow_functions.ArrowFunctions:
+        with self._lock:
+            made = self._functions.get((uid, tag))
+        if made is None:
+            name = f"output of {uid}" if tag is None else f"output {tag} of {uid}"
+            made = arrow_functions.ArrowFunctions(self._session, name, self._slots.columns, schema)
+            with self._lock:
+                self._functions[uid, tag] = made
+        return made
 
 
 def _readers(declared: graph.Graph) -> tuple[_Reader, ...]:

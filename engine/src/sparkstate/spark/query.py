@@ -21,6 +21,7 @@ from sparkstate.spark import (
     batch_weighing,
     capture,
     exit_hook,
+    foreach_batch,
     graph,
     seen_files,
     shipping,
@@ -159,7 +160,7 @@ class Query:
         )
         try:
             query = (
-                rows.writeStream.foreachBatch(calls.__call__)
+                foreach_batch.calling(rows, calls.__call__)
                 .option("checkpointLocation", str(directory))
                 .trigger(**arguments)
                 .start()
