@@ -115,10 +115,7 @@ RUN apt-get update \
 ENV JAVA_HOME=/opt/java \
     SPARK_HOME=/opt/sparkstate/spark \
     PYSPARK_PYTHON=/opt/sparkstate/bin/python \
-    PYSPARK_DRIVER_PYTHON=/opt/sparkstate/bin/python \
-    SPARKSTATE_COMPILED=0
-# The compiled record path is there, and off until it has run as long as the Python one has: a job turns it on with
-# SPARKSTATE_COMPILED=1 (docs/compiled.md).
+    PYSPARK_DRIVER_PYTHON=/opt/sparkstate/bin/python
 COPY --from=java /opt/java /opt/java
 COPY --from=job-packages /opt/sparkstate /opt/sparkstate
 RUN ln -s "$(python -c 'import importlib.util as u; print(u.find_spec("pyspark").submodule_search_locations[0])')" /opt/sparkstate/spark

@@ -144,7 +144,7 @@ LOADS = {
         fills=FILLS,
     ),
 }
-LATENCIES = {1_000: (3, 20), 100_000: (3, 10), 1_000_000: (1, 15)}
+LATENCIES = {1_000: (3, 20), 100_000: (2, 15), 1_000_000: (1, 15)}
 """Rows an epoch: alternating turns, and samples of each. A turn takes a minute or less, and machines have slow ones."""
 
 

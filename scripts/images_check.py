@@ -28,10 +28,8 @@ assert not there, f'{there} must not be in this image'
 print(len(names), 'modules import')
 """
 COMPILED = """
-import os, shutil
+import shutil
 from sparkstate.operators import compiled
-assert compiled.status() == 'turned off by SPARKSTATE_COMPILED=0', compiled.status()
-os.environ['SPARKSTATE_COMPILED'] = '1'
 assert compiled.status() == compiled.IN_USE, compiled.status()
 found = [name for name in ('cc', 'gcc', 'as', 'ld') if shutil.which(name)]
 assert not found, f'{found} must not be in this image'

@@ -121,8 +121,8 @@ def test_a_c_compiler_is_in_one_stage_of_which_only_the_wheel_is_taken() -> None
     assert taken == [("job-code", "--from=compiled /opt/wheels wheels")]
 
 
-def test_a_job_turns_the_compiled_path_on_by_itself() -> None:
-    assert "SPARKSTATE_COMPILED=0" in " ".join(of("job", "ENV"))
+def test_the_compiled_path_is_on_unless_a_job_turns_it_off() -> None:
+    assert not [args for _, name, args in instructions() if name == "ENV" and "SPARKSTATE_COMPILED" in args]
 
 
 def test_a_change_of_our_own_code_does_not_compile_anew() -> None:

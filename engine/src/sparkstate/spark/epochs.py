@@ -22,7 +22,7 @@ from sparkstate.keygroups import KeySpace
 from sparkstate.sinks.file_sink import FileSink
 from sparkstate.slots import protocol
 from sparkstate.slots.group import SlotGroup
-from sparkstate.spark import feed, feeding, graph
+from sparkstate.spark import feeding, graph
 from sparkstate.spark.output_frames import OutputFrames
 from sparkstate.spark.paused_time import PausedTime, WorkTime
 from sparkstate.spark.watermarks import Watermarks
@@ -177,7 +177,7 @@ class EpochRunner:
             if each.operator.reads_batch and not self._rehearsed.is_set():
                 context.addJobTag(_REHEARSAL)
                 with contextlib.suppress(Exception):
-                    each.shipped(frame.limit(1)).mapInArrow(feed.drop, feed.ACK_DDL).collect()
+                    each.rehearse(frame)
                 context.removeJobTag(_REHEARSAL)
 
     def end_rehearsal(self) -> None:

@@ -108,9 +108,10 @@ class Feeding:
             if each.upstream is not None:
                 yield number, each.upstream
 
-    def shipped(self, frame: DataFrame) -> DataFrame:
-        """The columns that a slot needs of each row in an epoch's frame."""
-        return self._in_tasks(self._of_epoch(frame), is_coalesced=self._is_selected)
+    def rehearse(self, frame: DataFrame) -> None:
+        """Take one row of an epoch's frame to a Python worker, which drops it. No slot is called."""
+        rows = self._in_tasks(self._of_epoch(frame.limit(1)), is_coalesced=self._is_selected)
+        self._functions(rows, is_combined=False).apply(feed.drop, rows).collect()
 
     def _of_epoch(self, frame: DataFrame) -> DataFrame:
         return frame if self._is_selected else self._shipping.of_epoch(frame)
