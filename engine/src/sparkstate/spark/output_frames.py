@@ -1,7 +1,7 @@
 """The DataFrames that read an epoch's output back from the slots: for sinks of the user's, and for the next operator.
 
-A frame does not depend on the epoch's rows, so it is made while Spark still feeds them: making one takes some 40 calls
-of the JVM and Spark's analysis, 30 to 70 ms, for which a small epoch would wait between its commit and its sink.
+A frame does not depend on the epoch's rows, so it is made while Spark still feeds them. Otherwise a small epoch would
+wait for Spark's analysis between its commit and its sink.
 """
 
 from __future__ import annotations
