@@ -59,7 +59,9 @@ def turn(name: str, rows: int, samples: int, keys: int, slots: int, scratch: Pat
         ours.stop(process)
     completed = _completed(scratch / "checkpoints")
     if name != "identity" and not completed:
-        raise SystemExit(f"{name} completed no checkpoint within {len(times)} epochs of {rows:,} rows")
+        raise SystemExit(
+            f"{name} completed no checkpoint until its {len(times)} samples of {rows:,} rows were taken"
+        )
     return Turn([value * 1000 for value in times], completed)
 
 

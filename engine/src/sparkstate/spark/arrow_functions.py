@@ -53,7 +53,8 @@ class ArrowFunctions:
         self._most_bytes = jvm.PythonUtils.getBroadcastThreshold(context._jsc)
 
     def apply(self, function: ArrowFunction, frame: DataFrame) -> DataFrame:
-        """The frame that ``frame.mapInArrow(function, schema)`` is. The function may not hold broadcast variables."""
+        """The frame that ``frame.mapInArrow(function, schema)`` is. The function may not hold broadcast
+        variables, and ``schema`` may have only types that Arrow has."""
         context = self._context
         command = (function, self._schema)  # as PySpark's workers read it
         pickled, broadcasts = CloudPickleSerializer().dumps(command), self._nothing
