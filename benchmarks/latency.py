@@ -7,7 +7,6 @@ trigger without a pause, a checkpoint every two seconds) and for Spark's identit
 
 from __future__ import annotations
 
-import itertools
 import os
 import random
 import shutil
@@ -103,7 +102,8 @@ def _ask(
     pauses = random.Random(1)
     times: list[float] = []
     warm_at = float("inf")
-    for number in itertools.count():
+    number = 0
+    while len(times) < samples:
         hidden = folder.parent / f"{number:05d}.parquet"
         data.write(hidden, rows, keys, seed=number)
         time.sleep(pauses.uniform(0.05, 0.15))
@@ -114,8 +114,7 @@ def _ask(
             warm_at = arrived + took + _WARM_UP_S
         elif number >= _WARM_UP and arrived >= warm_at:
             times.append(took)
-        if len(times) == samples:
-            break
+        number += 1
     return times
 
 

@@ -44,12 +44,8 @@ class ArrowFunctions:
         self._columns = _to_seq(context, [F.col(columns.quoted(each))._jc for each in names])
         self._code, self._udf = getattr(jvm, _CODE), getattr(jvm, _UDF)
         self._nothing = jvm.java.util.ArrayList()
-        self._files = jvm.java.util.ArrayList()
-        for file in context._python_includes:
-            self._files.add(file)
-        self._environment = jvm.java.util.HashMap()
-        for key, value in context.environment.items():
-            self._environment.put(key, value)
+        self._files = jvm.java.util.ArrayList(context._python_includes)
+        self._environment = jvm.java.util.HashMap(context.environment)
         self._most_bytes = jvm.PythonUtils.getBroadcastThreshold(context._jsc)
 
     def apply(self, function: ArrowFunction, frame: DataFrame) -> DataFrame:
