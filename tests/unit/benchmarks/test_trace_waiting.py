@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import socket
-import threading
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Mapping
 
 import pytest
 
@@ -91,45 +91,56 @@ def test_the_kernels_function_says_what_a_thread_waits_for(function: str, where:
     assert waiting.place(function) == where
 
 
+_WATCHED = """
+import socket, sys, threading, time
+left, right = socket.socketpair()
+lock = threading.Lock()
+lock.acquire()
+def spin():
+    while True:
+        pass
+acts = {
+    "reads": lambda: right.recv(1),
+    "locks": lock.acquire,
+    "sleeps": lambda: time.sleep(60),
+    "spins": spin,
+    "still": lambda: None,
+}
+go = {name: threading.Event() for name in acts}
+for name, act in acts.items():
+    threading.Thread(target=lambda name=name, act=act: (go[name].wait(), act()), daemon=True).start()
+print("waiting", flush=True)
+sys.stdin.readline()
+for name in ("reads", "locks", "sleeps", "spins"):
+    go[name].set()
+print("gone", flush=True)
+sys.stdin.readline()
+"""
+"""Five threads that wait for their events, and the main one, which reads a pipe. ``still`` gets no event."""
+
+
 def test_threads_of_a_process_are_found_where_they_are() -> None:
-    """Each thread is woken between two looks, because one that has not run lately does not count."""
-    left, right = socket.socketpair()
-    lock = threading.Lock()
-    lock.acquire()
-    go: dict[str, threading.Event] = {
-        name: threading.Event() for name in ("reads", "locks", "sleeps", "still")
-    }
-    acts: dict[str, Callable[[], object]] = {
-        "reads": lambda: right.recv(1),
-        "locks": lock.acquire,
-        "sleeps": lambda: time.sleep(3),
-        "still": lambda: None,
-    }
-
-    def live(name: str) -> None:
-        go[name].wait()
-        acts[name]()
-
-    started = [threading.Thread(target=live, args=(name,), name=name, daemon=True) for name in acts]
+    """Each thread is woken between two looks, because one that has not run lately does not count. They are those of a
+    process of its own, because other threads of this one depend on the tests before."""
     seen = waiting.ThreadWatcher()
-    before = set(os.listdir("/proc/self/task"))
-    for thread in started:
-        thread.start()
-    born = set(os.listdir("/proc/self/task")) - before
-    assert len(born) == len(acts)
-    time.sleep(0.3)  # all of them wait for their event now
-    seen.look(os.getpid(), 0.0)
-    for name in ("reads", "locks", "sleeps"):
-        go[name].set()
-    time.sleep(0.5)
-    look = seen.look(os.getpid(), 1.0)
-    later = seen.look(os.getpid(), 1.0 + waiting.LATELY_S + 0.1)
-    lock.release()
-    left.send(b"x")
-    go["still"].set()
-    (own,) = {name for name, _ in look.places}
-    counts = {where: look.places.get((own, where), 0) for where in waiting.PLACES}
-    assert counts == counts | {waiting.SOCKET: 1, waiting.LOCK: 1, waiting.TIMER: 1}
-    assert counts[waiting.RUNNING] >= 1
-    assert not {waiting.SOCKET, waiting.TIMER} & {where for _, where in later.places}
+    command = [sys.executable, "-c", _WATCHED]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline() == "waiting\n"
+            time.sleep(0.3)  # all of them wait for their event now
+            seen.look(process.pid, 0.0)
+            print("go", file=process.stdin, flush=True)
+            assert process.stdout.readline() == "gone\n"
+            time.sleep(0.5)
+            look = seen.look(process.pid, 1.0)
+            later = seen.look(process.pid, 1.0 + waiting.LATELY_S + 0.1)
+        finally:
+            process.kill()
+    counts = Counter[str]()
+    for (_, where), threads in look.places.items():
+        counts[where] += threads
+    assert counts == {waiting.RUNNING: 1, waiting.SOCKET: 2, waiting.LOCK: 1, waiting.TIMER: 1}
+    assert not {waiting.SOCKET, waiting.LOCK, waiting.TIMER} & {where for _, where in later.places}
     assert later.run_s >= look.run_s > 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sparkstate.spark import feeding, graph
+from sparkstate.spark import fed_rows, graph
 from sparkstate.spark.combining import Choice
 
 MANY = 1_000_000
@@ -44,6 +44,8 @@ def test_epochs_of_timers_alone_say_nothing_about_the_next_rows() -> None:
 def test_combined_rows_count_as_the_rows_of_the_job_that_they_stand_for(
     is_combined: bool, wanted: int
 ) -> None:
-    fed = feeding.FedRows({0: feeding.FedSlot(1, 3), 1: feeding.FedSlot(1, 4)}, {}, is_combined=is_combined)
+    fed = fed_rows.FedRows(
+        {0: fed_rows.FedSlot(1, 3), 1: fed_rows.FedSlot(1, 4)}, {}, is_combined=is_combined
+    )
     inputs = (graph.Input(keys=("k",), upstream=None, event_time="at"),)
-    assert feeding.rows_of_job(inputs, fed, 90, 2) == wanted
+    assert fed_rows.rows_of_job(inputs, fed, 90, 2) == wanted

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark import SparkConf
 
-from sparkstate.spark import feeding, graph
+from sparkstate.spark import fed_rows, feeding, graph
 
 
 @pytest.mark.parametrize(
@@ -39,5 +39,5 @@ RULES_OF_OUTPUT = graph.Input(keys=(), upstream=("before", None), event_time=Non
 def test_a_row_that_goes_to_every_slot_is_one_row_of_the_job(
     inputs: tuple[graph.Input, ...], brought: tuple[int, int], rows_in: int, wanted: int
 ) -> None:
-    fed = feeding.FedRows({slot: feeding.FedSlot(1, rows) for slot, rows in enumerate(brought)}, {})
-    assert feeding.rows_of_job(inputs, fed, rows_in, 2) == wanted
+    fed = fed_rows.FedRows({slot: fed_rows.FedSlot(1, rows) for slot, rows in enumerate(brought)}, {})
+    assert fed_rows.rows_of_job(inputs, fed, rows_in, 2) == wanted

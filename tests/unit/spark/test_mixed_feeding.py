@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sparkstate import KeyedCoProcessFunction, errors
-from sparkstate.spark import feed, feeding, graph
+from sparkstate.spark import fed_rows, feed, feeding, graph
 
 TIMES = feeding.EpochTimes(epoch=3, follows=2, watermark=0, now=0)
 ONE = graph.Input(keys=("k",), upstream=None, event_time=None)
@@ -43,12 +43,13 @@ def make(monkeypatch: pytest.MonkeyPatch, brought: list[Any], failures: int) -> 
     monkeypatch.setattr(made, "_task", lambda attempt, times, first_part: (attempt, first_part))
     left = [failures]
 
-    def acks(rows: Rows, task: tuple[int, int], *, is_combined: bool) -> list[feed.Ack]:
-        brought.append((rows.parts, *task))
-        if "output" in rows.parts and left[0]:
+    def acks(shipment: Any, task: tuple[int, int]) -> list[feed.Ack]:
+        parts = shipment.rows.parts
+        brought.append((parts, *task))
+        if "output" in parts and left[0]:
             left[0] -= 1
             raise errors.FeedBroken("a worker was killed")
-        per = 10 if "sources" in rows.parts else 0
+        per = 10 if "sources" in parts else 0
         return [feed.Ack(task[0], (per + 1, per), {}, None, None)]
 
     monkeypatch.setattr(made, "_acks", acks)
@@ -63,7 +64,7 @@ def test_rows_of_an_output_join_the_attempt_that_has_those_of_the_sources(
     before = made.run(frame, TIMES)
     after = made.run_outputs({1: Rows("x")}, TIMES, before, frame)  # type: ignore[dict-item]
     assert brought == [(("sources",), 1, 0), (("output",), 1, 4)]
-    assert after.slots == {0: feeding.FedSlot(1, 12), 1: feeding.FedSlot(1, 10)}
+    assert after.slots == {0: fed_rows.FedSlot(1, 12), 1: fed_rows.FedSlot(1, 10)}
 
 
 def test_when_that_breaks_all_rows_go_to_another_attempt(
@@ -78,7 +79,7 @@ def test_when_that_breaks_all_rows_go_to_another_attempt(
         (("sources", "output"), 2, 0),
         (("sources", "output"), 3, 0),
     ]
-    assert after.slots == {0: feeding.FedSlot(3, 11), 1: feeding.FedSlot(3, 10)}
+    assert after.slots == {0: fed_rows.FedSlot(3, 11), 1: fed_rows.FedSlot(3, 10)}
 
 
 def test_it_does_not_break_for_ever(monkeypatch: pytest.MonkeyPatch, brought: list[Any]) -> None:

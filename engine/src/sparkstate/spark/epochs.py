@@ -22,7 +22,7 @@ from sparkstate.keygroups import KeySpace
 from sparkstate.sinks.file_sink import FileSink
 from sparkstate.slots import protocol
 from sparkstate.slots.group import SlotGroup
-from sparkstate.spark import feeding, graph
+from sparkstate.spark import fed_rows, feeding, graph
 from sparkstate.spark.output_frames import OutputFrames
 from sparkstate.spark.paused_time import PausedTime, WorkTime
 from sparkstate.spark.watermarks import Watermarks
@@ -97,7 +97,7 @@ class FedEpoch:
     after: Watermarks
     now: int
     """The epoch's processing time, ms."""
-    rows: Mapping[str, feeding.FedRows]
+    rows: Mapping[str, fed_rows.FedRows]
     """By operator, the rows that the job's inputs brought."""
     batch: DataFrame | None
     """The epoch's frame. Sources may forget its rows when the callback has returned."""
@@ -207,13 +207,13 @@ class EpochRunner:
         follows, self._last = self._last, self._last if nothing else epoch
         if batch is not None:
             self._frames.prepare(epoch)
-        rows: dict[str, feeding.FedRows] = {}
+        rows: dict[str, fed_rows.FedRows] = {}
         for uid, each in self._feedings.items():
             if batch is not None and each.operator.reads_batch:
                 self._enter(phases.ProcessPhase.FEED, epoch)
                 rows[uid] = each.run(batch, feeding.EpochTimes(epoch, follows, before, now))
         if rows:
-            after = self.watermarks.advance(feeding.largest_of(rows.values()), now)
+            after = self.watermarks.advance(fed_rows.largest_of(rows.values()), now)
             after = after.ended() if ended else after
         self.watermarks = after
         return FedEpoch(epoch, follows, before, after, now, rows, batch, nothing, started)
@@ -262,7 +262,7 @@ class EpochRunner:
 
     def _brought(
         self, each: feeding.Feeding, fed: FedEpoch, rows_out: Mapping[tuple[str, str | None], int]
-    ) -> feeding.FedRows:
+    ) -> fed_rows.FedRows:
         """The rows of an operator in the slots, once those of the operators before it are brought as well."""
         before = fed.rows.get(each.operator.uid)
         outputs = {
@@ -271,7 +271,7 @@ class EpochRunner:
             if rows_out.get(upstream)
         }
         if not outputs:
-            return before or feeding.FedRows({}, {})
+            return before or fed_rows.FedRows({}, {})
         self._enter(phases.ProcessPhase.FEED, fed.epoch)
         return each.run_outputs(outputs, fed.times, before, fed.batch)
 
@@ -287,10 +287,10 @@ class EpochRunner:
         return self._next_sweep is not None and self._next_sweep <= now
 
     def _finish(
-        self, uid: str, fed: FedEpoch, slots: Mapping[int, feeding.FedSlot]
+        self, uid: str, fed: FedEpoch, slots: Mapping[int, fed_rows.FedSlot]
     ) -> list[protocol.Finished]:
         self._enter(phases.ProcessPhase.FINISH, fed.epoch)
-        nothing = feeding.FedSlot(-1, 0)
+        nothing = fed_rows.FedSlot(-1, 0)
         return self._group.each(
             lambda slot: protocol.Finish(
                 incarnation=self._group.incarnation,
@@ -369,7 +369,7 @@ class EpochRunner:
         if rows is None:
             return 0
         inputs = self._feedings[result.uid].operator.inputs
-        return feeding.rows_of_job(inputs, rows, result.rows_in, len(self._group))
+        return fed_rows.rows_of_job(inputs, rows, result.rows_in, len(self._group))
 
     def _enter(self, phase: phases.ProcessPhase, epoch: int) -> None:
         self._phases.enter(phase, epoch=epoch, incarnation=self._group.incarnation)

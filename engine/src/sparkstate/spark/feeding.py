@@ -8,10 +8,9 @@ twice, its rows cannot be told from the others any more, and a second job brings
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -25,32 +24,11 @@ from sparkstate.keygroups import KeySpace
 from sparkstate.slots import client
 from sparkstate.slots.group import SlotGroup
 from sparkstate.spark import arrow_functions, combining, feed, graph, plans, shipping
+from sparkstate.spark.fed_rows import FedRows
 
 _TRIES: Final = 4
 """How often the rows of an epoch are brought: as often as Spark runs a task by default."""
 _log = logging.getLogger("sparkstate.driver")
-
-
-@dataclass(frozen=True)
-class FedSlot:
-    """The rows that a slot got: by which attempt, and how many."""
-
-    attempt: int
-    rows: int
-
-
-@dataclass(frozen=True)
-class FedRows:
-    """An operator's rows of an epoch, as the successful tasks tell of them."""
-
-    slots: dict[int, FedSlot]
-    """Those that got rows."""
-    largest: dict[tuple[int, str], int]
-    """Largest event time by number of the source and its part."""
-    attempt: int = 1
-    """The attempt that brought them; without a meaning where each task has its own."""
-    is_combined: bool = False
-    """Whether a row may stand for several, which Spark has combined."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +42,15 @@ class EpochTimes:
     """Of the epoch before."""
     now: int
     """The epoch's processing time, ms."""
+
+
+@dataclass(frozen=True)
+class _Shipment:
+    """Rows in the partitions whose tasks bring them."""
+
+    rows: DataFrame
+    is_combined: bool = False
+    """Whether Spark combines them, which changes their columns."""
 
 
 class Feeding:
@@ -111,22 +98,22 @@ class Feeding:
     def rehearse(self, frame: DataFrame) -> None:
         """Take one row of an epoch's frame to a Python worker, which drops it. No slot is called."""
         rows = self._in_tasks(self._of_epoch(frame.limit(1)), is_coalesced=self._is_selected)
-        self._functions(rows, is_combined=False).apply(feed.drop, rows).collect()
+        self._functions(_Shipment(rows)).apply(feed.drop, rows).collect()
 
     def _of_epoch(self, frame: DataFrame) -> DataFrame:
         return frame if self._is_selected else self._shipping.of_epoch(frame)
 
     def note(self, rows: int, fed: FedRows) -> None:
         """The slots counted so many rows of an epoch that brought them ``fed``."""
-        shipped = sum(slot.rows for slot in fed.slots.values())
-        self._choice = self._choice.after(rows, shipped, fed.is_combined)
+        self._choice = self._choice.after(rows, fed.rows, fed.is_combined)
 
-    def _combined(self, rows: DataFrame) -> tuple[DataFrame, bool]:
-        """The rows to ship, and whether Spark combines them."""
+    def _shipment(self, rows: DataFrame, *, is_coalesced: bool) -> _Shipment:
+        """The rows as they are, or combined by Spark where that is worth it."""
         made = self.operator.combining
         if made is None or not (made.is_forced or self._choice.combines):
-            return rows, False
-        return self._shipping.combined(rows.coalesce(self._tasks)), True
+            return _Shipment(self._in_tasks(rows, is_coalesced=is_coalesced))
+        combined = self._shipping.combined(rows.coalesce(self._tasks))
+        return _Shipment(self._in_tasks(combined), is_combined=True)
 
     def _in_tasks(self, rows: DataFrame, *, is_coalesced: bool = False) -> DataFrame:
         """In as many partitions as tasks run at once."""
@@ -145,12 +132,10 @@ class Feeding:
         return self._run(self._of_epoch(frame), times, is_coalesced=self._is_selected)
 
     def _run(self, rows: DataFrame, times: EpochTimes, *, is_coalesced: bool = False) -> FedRows:
-        chosen, is_combined = self._combined(rows)
-        in_tasks = self._in_tasks(chosen, is_coalesced=is_coalesced and not is_combined)
+        shipment = self._shipment(rows, is_coalesced=is_coalesced)
         told = combining.naming_overflows(self.operator.uid, times.epoch)
-        with told if is_combined else contextlib.nullcontext():
-            fed = self._bring(in_tasks, times, range(1, _TRIES + 1), is_combined=is_combined)
-        return dataclasses.replace(fed, is_combined=is_combined)
+        with told if shipment.is_combined else contextlib.nullcontext():
+            return self._bring(shipment, times, range(1, _TRIES + 1))
 
     def run_outputs(
         self,
@@ -166,40 +151,30 @@ class Feeding:
             return self._run(rows, times)
         first = before.attempt
         try:
-            more = self._fed(self._in_tasks(rows), times, first, first_part=self._tasks)
+            more = self._fed(_Shipment(self._in_tasks(rows)), times, first, first_part=self._tasks)
         except errors.FeedBroken as error:
             _log_again(times.epoch, first, error)
             every = self._shipping.of_epoch(frame).union(rows)
-            return self._bring(self._in_tasks(every), times, range(first + 1, first + _TRIES))
-        return _both(before, more)
+            return self._bring(_Shipment(self._in_tasks(every)), times, range(first + 1, first + _TRIES))
+        return before.joined(more)
 
-    def _bring(
-        self, rows: DataFrame, times: EpochTimes, attempts: range, *, is_combined: bool = False
-    ) -> FedRows:
+    def _bring(self, shipment: _Shipment, times: EpochTimes, attempts: range) -> FedRows:
         for attempt in attempts:
             try:
-                return self._fed(rows, times, attempt, is_combined=is_combined)
+                return self._fed(shipment, times, attempt)
             except errors.FeedBroken as error:
                 if attempt == attempts[-1]:
                     raise
                 _log_again(times.epoch, attempt, error)
         raise AssertionError("the last try returns or raises")
 
-    def _fed(
-        self,
-        rows: DataFrame,
-        times: EpochTimes,
-        attempt: int,
-        *,
-        first_part: int = 0,
-        is_combined: bool = False,
-    ) -> FedRows:
-        task = self._task(attempt, times, first_part)
-        return _fed(self._acks(rows, task, is_combined=is_combined), attempt)
+    def _fed(self, shipment: _Shipment, times: EpochTimes, attempt: int, *, first_part: int = 0) -> FedRows:
+        acks = self._acks(shipment, self._task(attempt, times, first_part))
+        return FedRows.of(acks, attempt, is_combined=shipment.is_combined)
 
-    def _acks(self, rows: DataFrame, task: feed.FeedTask, *, is_combined: bool) -> list[feed.Ack]:
+    def _acks(self, shipment: _Shipment, task: feed.FeedTask) -> list[feed.Ack]:
         """Run the tasks; their answers. Raises the slots' error if there is one, the most telling one first."""
-        told = self._functions(rows, is_combined=is_combined).apply(task.__call__, rows).collect()
+        told = self._functions(shipment).apply(task.__call__, shipment.rows).collect()
         acks = [
             feed.Ack(
                 row.attempt, tuple(row.rows), feed.decode_largest(bytes(row.largest)), row.reason, row.message
@@ -211,14 +186,14 @@ class Feeding:
             raise min(failures, key=lambda failure: isinstance(failure, errors.FeedBroken))
         return acks
 
-    def _functions(self, rows: DataFrame, *, is_combined: bool) -> arrow_functions.ArrowFunctions:
+    def _functions(self, shipment: _Shipment) -> arrow_functions.ArrowFunctions:
         """Those for the columns of the rows, which combining alone changes."""
-        if is_combined not in self._made:
+        made = self._made.get(shipment.is_combined)
+        if made is None:
             schema = plans.schema_of(feed.ACK_DDL, "an acknowledgement")
-            self._made[is_combined] = arrow_functions.ArrowFunctions(
-                self._session, "feed", rows.columns, schema
-            )
-        return self._made[is_combined]
+            made = arrow_functions.ArrowFunctions(self._session, "feed", shipment.rows.columns, schema)
+            self._made[shipment.is_combined] = made
+        return made
 
     def _task(self, attempt: int, times: EpochTimes, first_part: int) -> feed.FeedTask:
         return feed.FeedTask(
@@ -260,44 +235,3 @@ def runs_copies(conf: SparkConf) -> bool:
     """Whether Spark may run copies of a slow task, which bring their rows a second time. Each task then gets an attempt
     of its own, so all rows of a slot have to come in one task, and Spark has to shuffle them."""
     return (conf.get("spark.speculation") or "").strip().lower() == "true"  # as Spark reads it
-
-
-def _fed(acks: Sequence[feed.Ack], attempt: int) -> FedRows:
-    slots: dict[int, FedSlot] = {}
-    largest: dict[tuple[int, str], int] = {}
-    for ack in acks:
-        for slot, rows in enumerate(ack.rows):
-            if rows:
-                before = slots.get(slot, FedSlot(ack.attempt, 0))
-                slots[slot] = dataclasses.replace(before, rows=before.rows + rows)
-        for part, time in ack.largest.items():
-            largest[part] = max(time, largest.get(part, time))
-    return FedRows(slots, largest, attempt)
-
-
-def _both(one: FedRows, other: FedRows) -> FedRows:
-    """The rows that two jobs brought to one attempt. Outputs of operators tell no event times of sources."""
-    slots = dict(one.slots)
-    for number, slot in other.slots.items():
-        slots[number] = FedSlot(slot.attempt, slot.rows + (slots[number].rows if number in slots else 0))
-    return FedRows(slots, one.largest, one.attempt)
-
-
-def rows_of_job(inputs: Sequence[graph.Input], fed: FedRows, rows_in: int, slots: int) -> int:
-    """How many rows of the job's inputs an operator was brought: a row that every slot got is one. ``rows_in`` is what
-    its slots counted, rows of other operators' outputs as well; of combined rows they count what these stand for."""
-    brought = sum(slot.rows for slot in fed.slots.values())
-    if fed.is_combined:
-        return rows_in
-    if not any(each.is_broadcast and each.upstream is None for each in inputs):
-        return brought
-    return rows_in if all(each.upstream is None for each in inputs) else brought // slots
-
-
-def largest_of(fed: Iterable[FedRows]) -> dict[tuple[int, str], int]:
-    """The largest event times that several operators' rows told."""
-    largest: dict[tuple[int, str], int] = {}
-    for each in fed:
-        for part, time in each.largest.items():
-            largest[part] = max(time, largest.get(part, time))
-    return largest
