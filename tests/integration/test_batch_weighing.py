@@ -134,12 +134,29 @@ def test_the_rows_of_another_operator_are_unknown(session: Any) -> None:
     assert not is_idle(session.range(1), operator(second=upstream), is_selected=False)
 
 
-@pytest.mark.parametrize("kind", ["batches", "column"])
-def test_python_in_the_query_keeps_its_batches(session: Any, kind: str) -> None:
+class Twice:
+    """Makes a table of each value."""
+
+    def eval(self, value: int) -> Any:
+        """Its rows."""
+        yield (value,)
+        yield (value,)
+
+
+def in_python(session: Any, kind: str) -> DataFrame:
+    """Rows that Python makes, by a function on batches, on columns, or by one that makes tables."""
+    if kind == "tables":
+        session.udtf.register("twice", F.udtf(Twice, returnType="id long"))
+        return session.sql("SELECT made.id FROM range(1) AS given, LATERAL twice(given.id) AS made")
     rows = session.range(1)
-    same = F.udf(lambda value: value, "long")
-    made = rows.mapInArrow(lambda given: given, "id long") if kind == "batches" else rows.select(same("id"))
-    assert not is_idle(made)
+    if kind == "batches":
+        return rows.mapInArrow(lambda given: given, "id long")
+    return rows.select(F.udf(lambda value: value, "long")("id"))
+
+
+@pytest.mark.parametrize("kind", ["batches", "column", "tables"])
+def test_python_in_the_query_keeps_its_batches(session: Any, kind: str) -> None:
+    assert not is_idle(in_python(session, kind))
 
 
 def run(session: Any, folder: Path, select: str) -> list[tuple[str, list[tuple[int, int]]]]:

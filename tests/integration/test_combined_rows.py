@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import ArithmeticException
 from pyspark.sql import functions as F
 from support.spark import spark_session
 
@@ -235,6 +236,12 @@ def test_a_sum_that_overflows_in_spark_is_an_error_of_the_operator_with_a_remedy
     overflow = r"operator 'windows', epoch 7: Spark could not add up its rows: .*ARITHMETIC_OVERFLOW.*; cast the column"
     with pytest.raises(errors.UserCodeError, match=overflow), combining.naming_overflows("windows", 7):
         job.shipped(frame_of(spark, rows), is_combined=True)
+
+
+def test_an_error_of_the_job_s_own_query_is_not_told_as_one_of_its_sums(spark: Any) -> None:
+    rows = spark.range(1).selectExpr("1 / id AS shares")
+    with pytest.raises(ArithmeticException, match="DIVIDE_BY_ZERO"), combining.naming_overflows("windows", 7):
+        rows.collect()
 
 
 def declared(tmp_path: Path, *exprs: Any, phases: Any = "auto", late: OutputTag | None = None) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from pathlib import Path
 
 import pytest
@@ -35,12 +37,14 @@ class Job:
         frame = self._session.sql(f"select * from values {values} as t(n)").coalesce(1)
         frame.write.mode("append").parquet(str(self._folder / "in"))
 
-    def run(self, on_batch: foreach_batch.OnBatch) -> None:
+    def run(self, on_batch: foreach_batch.OnBatch) -> foreach_batch.ForeachBatch:
         """A query until all input is read."""
+        made = foreach_batch.ForeachBatch(self._session, on_batch)
         reader = self._session.readStream.schema("n int").option("maxFilesPerTrigger", 1)
-        writer = foreach_batch.calling(reader.parquet(str(self._folder / "in")), on_batch)
+        writer = made.writer(reader.parquet(str(self._folder / "in")))
         writer = writer.option("checkpointLocation", str(self._folder / "query")).trigger(availableNow=True)
         writer.start().awaitTermination(60)
+        return made
 
 
 def test_a_second_query_goes_on_where_the_first_has_ended(session: SparkSession, tmp_path: Path) -> None:
@@ -80,3 +84,25 @@ def test_a_query_ends_with_the_error_of_its_function_and_another_one_repeats_the
     seen: list[tuple[int, int]] = []
     job.run(lambda frame, epoch: seen.append((epoch, frame.count())))
     assert seen == [(0, 1)]
+
+
+class Incarnation:
+    """Something that a query's function belongs to."""
+
+    def on_batch(self, frame: DataFrame, epoch: int) -> None:
+        """Read an epoch."""
+        frame.collect()
+
+
+def test_nothing_of_a_query_that_is_forgotten_stays_in_memory(session: SparkSession, tmp_path: Path) -> None:
+    job = Job(session, tmp_path)
+    job.write(1)
+    incarnation = Incarnation()
+    left = weakref.ref(incarnation)
+    ended = job.run(incarnation.on_batch)
+    del incarnation
+    gc.collect()
+    assert left() is not None, "py4j keeps it as long as Java has the query"
+    ended.forget()
+    gc.collect()
+    assert left() is None

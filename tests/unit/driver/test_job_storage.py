@@ -114,3 +114,25 @@ def test_what_was_staged_for_a_checkpoint_that_failed_is_deleted(
     job_storage.discard(1)
     job_storage.leftovers.settle()
     assert [info.key for info in out.list("")] == [staged]
+
+
+def test_a_damaged_older_checkpoint_is_no_reason_not_to_start(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = JobSettings(
+        name="job",
+        entry=EntryPoint(module="a.job"),
+        checkpoint=CheckpointSettings(storage=f"{tmp_path}/storage", retained=2),
+    )
+    first = JobStorage(claim(settings, ManualClock(), 1, "a test"), stored_job())
+    number = first.begin_incarnation(first.restore_point(), lambda number: None)
+    store = first.lineage.store
+    for checkpoint_id in (1, 2):
+        given = {"checkpoint_id": checkpoint_id, "incarnation": number, "lineage": first.lineage.id}
+        first.completed.commit(checkpoints.take(store, tmp_path, {0: {"1.sst": b"x" * 100}}, **given))
+    store.delete(["chk-1/_metadata"])
+    later = JobStorage(claim(settings, ManualClock(), 2, "the next"), stored_job())
+    restored = later.restore_point()
+    assert restored.metadata is not None and restored.metadata.checkpoint_id == 2
+    assert later.begin_incarnation(restored, lambda number: None) == number + 1
+    assert f"is not deleted, because a retained checkpoint is damaged: {store.url}/chk-1/_metadata" in caplog.text

@@ -6,6 +6,7 @@ import decimal
 from collections.abc import Callable
 from typing import Any
 
+import polars
 import pyarrow as pa
 import pytest
 from support.operators import driven as ops
@@ -126,3 +127,37 @@ def test_a_column_that_is_not_there_is_told():
     function = Yielding(lambda batch, ctx: [ForeignFrame({"user": pa.array(["a"])})])
     with pytest.raises(errors.UserCodeError, match="the frame lacks the columns amount; it has: user"):
         ops.run(ops.make_operator(function), ("a", 1, 5))
+
+
+@pytest.mark.extra
+def test_a_column_of_more_bytes_than_an_array_has_is_refused():
+    """The test takes 4 GiB."""
+    text = pa.chunked_array([pa.array(["x" * 2**20] * 1024)] * 3)
+    frame = pa.table({"user": text, "amount": range(len(text))})
+    with pytest.raises(errors.UserCodeError, match=r"the frame of 3,072 rows has more than 2 GiB.*in parts"):
+        ops.run(ops.make_operator(Yielding(lambda batch, ctx: [frame])), ("a", 1, 5))
+
+
+def in_polars(batch, ctx):
+    return polars.from_arrow(batch).select("amount", "user", more=polars.lit(True))
+
+
+@pytest.mark.parametrize("make", [in_polars, lambda batch, ctx: [in_polars(batch, ctx)]])
+def test_a_frame_of_polars_is_output_by_the_names_of_its_columns(make):
+    overlay = ops.run(ops.make_operator(Yielding(make)), ("a", 1, 5), ("b", 2, 5))
+    assert ops.rows_of(overlay) == [("a", 1), ("b", 2)]
+    assert next(iter(overlay.output())).schema == ops.ROWS
+
+
+def test_state_is_written_from_columns_of_polars():
+    class Keep(KeyedBatchFunction):
+        def open(self, ctx):
+            self.kept = ctx.get_state(ValueStateDescriptor("kept", Types.STRING()))
+
+        def process_batch(self, batch, keys, ctx):
+            categories = polars.Series(["x", None], dtype=polars.Categorical)
+            for given in (polars.Series(["x", None]), categories):
+                self.kept.update(keys, given)
+                assert self.kept.get(keys).to_pylist() == ["x", None]
+
+    ops.run(ops.make_operator(Keep()), ("a", 1, 5), ("b", 2, 5))

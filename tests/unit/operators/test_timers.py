@@ -3,6 +3,9 @@ backends."""
 
 from __future__ import annotations
 
+import datetime
+import math
+
 import numpy as np
 import pytest
 
@@ -86,6 +89,36 @@ def test_namespaces_have_timers_of_their_own(harness):
     harness.process_element(("a", register(10, namespace=("w", 1))))
     harness.process_watermark(10)
     assert sorted(fired(harness), key=repr) == [("event", 10, "a", ("w", 1)), ("event", 10, "a", None)]
+
+
+@pytest.mark.parametrize(
+    "namespace",
+    [
+        datetime.date(2026, 1, 1),
+        2**63,
+        math.nan,
+        frozenset(),
+        ("w", []),
+        [1],
+        np.int64(5),
+        ("w", np.int64(1)),
+    ],
+    ids=repr,
+)
+def test_a_namespace_that_cannot_be_stored_is_refused_with_its_record(harness, namespace):
+    def delete(service):
+        service.delete_processing_time_timer(10, namespace)
+
+    def equal_ones_first(service):
+        for good in (5, ("w", 1), (("w", 1),)):
+            service.register_event_time_timer(10, good)
+
+    for use in (register(10, namespace=namespace), register(10, namespace=(namespace,)), delete):
+        with pytest.raises(errors.UserCodeError, match=r"cannot be a namespace"):
+            harness.process_element(("a", lambda service, use=use: (equal_ones_first(service), use(service))))
+    harness.process_element(("a", equal_ones_first))
+    harness.process_watermark(10)
+    assert [told[3] for told in fired(harness)] == [5, ("w", 1), (("w", 1),)]
 
 
 def test_a_deleted_timer_does_not_fire(harness):

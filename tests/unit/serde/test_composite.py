@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import math
 
 import pytest
 from hypothesis import given
@@ -82,9 +83,10 @@ def test_the_default_namespace_is_one_zero_byte():
     assert composite.NAMESPACES.decode(b"\x00") == (None, 1)
 
 
-def test_what_cannot_be_a_namespace_is_refused():
+@pytest.mark.parametrize("namespace", [["a", "list"], 2**63, -(2**63) - 1, math.nan, ("w", 2**63)])
+def test_what_cannot_be_a_namespace_is_refused(namespace):
     with pytest.raises(errors.SerializationError, match="cannot be a namespace"):
-        composite.NAMESPACES.encode(["a", "list"])
+        composite.NAMESPACES.encode(namespace)
 
 
 @pytest.mark.parametrize(

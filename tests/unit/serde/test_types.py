@@ -9,6 +9,7 @@ import pickle
 from typing import Any
 
 import numpy as np
+import pandas
 import pytest
 
 from sparkstate import errors
@@ -70,6 +71,10 @@ BAD = [
     pytest.param(Types.SQL_DATE(), datetime.datetime(2020, 1, 1), id="a timestamp as a date"),
     pytest.param(Types.INSTANT(), datetime.datetime(2020, 1, 1), id="an instant without a zone"),
     pytest.param(Types.SQL_TIMESTAMP(), datetime.datetime(2020, 1, 1, tzinfo=UTC), id="a zone too many"),
+    pytest.param(Types.SQL_TIMESTAMP(), pandas.NaT, id="no time"),
+    pytest.param(Types.INSTANT(), pandas.NaT, id="no instant"),
+    pytest.param(Types.ROW([Types.SQL_TIMESTAMP()]), (pandas.NaT,), id="no time in a row"),
+    pytest.param(Types.SQL_DATE(), pandas.NaT, id="no date"),
     pytest.param(Types.TUPLE([Types.LONG()]), (1, 2), id="a tuple too long"),
     pytest.param(Types.TUPLE([Types.LONG()]), (None,), id="a null in a tuple"),
     pytest.param(Types.LIST(Types.LONG()), [1, None], id="a null in a list"),

@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -292,6 +293,68 @@ def test_a_sweep_takes_what_older_incarnations_staged_and_nothing_else(tmp_path:
 def test_a_wrong_sink_says_what_to_write(path: str, kind: str, message: str) -> None:
     with pytest.raises(errors.SpecInvalid, match=message):
         FileSink(path, kind)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "message"),
+    [
+        ("csv", {"compression": "gzip"}, "has 'compression'; the options of csv are: delimiter"),
+        ("json", {"lines": "true"}, "has 'lines'; the options of json are: none"),
+        ("parquet", {"compresion": "zstd"}, "has 'compresion'; the options of parquet are: compression"),
+    ],
+)
+def test_options_that_nobody_reads_are_refused(kind: Any, options: dict[str, str], message: str) -> None:
+    with pytest.raises(errors.SpecInvalid, match=message):
+        FileSink("/out", kind, options)
+
+
+@pytest.mark.parametrize(
+    ("sink", "column"),
+    [
+        (FileSink("/out", options={"compression": "snapy"}), pa.int64()),
+        (FileSink("/out", "csv", {"delimiter": "||"}), pa.int64()),
+        (FileSink("/out", "csv", {"delimiter": ""}), pa.int64()),
+        (FileSink("/out", "csv"), pa.list_(pa.int64())),
+        (FileSink("/out", "csv"), pa.struct([("a", pa.int64())])),
+        (FileSink("/out", "csv"), pa.map_(pa.string(), pa.int64())),
+    ],
+    ids=str,
+)
+def test_what_no_file_can_hold_is_found_before_the_first_checkpoint(
+    sink: FileSink, column: pa.DataType
+) -> None:
+    with pytest.raises(
+        errors.SpecInvalid, match=r"the sink of 'totals' is FileSink\('/out'.* cannot write its columns"
+    ):
+        sink.check(pa.schema([pa.field("c", column)]), "totals")
+
+
+@pytest.mark.parametrize(
+    "sink",
+    [
+        FileSink("/out"),
+        FileSink("/out", options={"compression": "ZSTD"}),
+        FileSink("/out", options={"compression": "none"}),
+        FileSink("/out", "csv", {"delimiter": "\t"}),
+        FileSink("/out", "json"),
+    ],
+    ids=str,
+)
+def test_a_row_of_all_other_types_can_be_written(sink: FileSink) -> None:
+    kinds = [
+        pa.int8(),
+        pa.int64(),
+        pa.float32(),
+        pa.float64(),
+        pa.bool_(),
+        pa.string(),
+        pa.binary(),
+        pa.date32(),
+    ]
+    kinds += [pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.decimal128(12, 2), pa.duration("us")]
+    if sink.format != "csv":
+        kinds += [pa.list_(pa.int64()), pa.map_(pa.string(), pa.int64()), pa.struct([("a", pa.int64())])]
+    sink.check(pa.schema([pa.field(f"c{n}", kind, n > 2) for n, kind in enumerate(kinds)]), "totals")
 
 
 def test_the_output_of_a_checkpoint_that_failed_is_in_the_next_one(tmp_path: Path) -> None:

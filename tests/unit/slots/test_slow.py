@@ -107,6 +107,52 @@ def test_what_was_said_of_a_checkpoint_beside_a_commit_is_done_before_the_next_o
     assert not runtime._gate._postponed
 
 
+@pytest.mark.fault(
+    broken="the driver gives a checkpoint up, because another slot has failed, while this slot still prepares it",
+    when="the next epoch commits, and another checkpoint that was given up waits to be prepared",
+    expected="the commit waits; the other one is not prepared; the next checkpoint has all values",
+)
+@pytest.mark.fault_on("a slot")
+def test_a_commit_waits_for_a_snapshot_that_is_prepared_though_it_was_given_up(
+    slot: slots.Slot, tmp_path: Path
+) -> None:
+    runtime = slot.server.slot.runtime
+    assert runtime is not None
+    entered, go_on, prepared = threading.Event(), threading.Event(), list[int]()
+    for store in runtime._state.stores.values():
+
+        def slowly(checkpoint_id: int, *given: Any, prepare: Any = store.prepare_snapshot) -> Any:
+            prepared.append(checkpoint_id)
+            entered.set()
+            assert go_on.wait(60)
+            return prepare(checkpoint_id, *given)
+
+        store.prepare_snapshot = slowly  # type: ignore[method-assign]
+    slot.epoch(0, slots.rows(("a", 1)))
+    for checkpoint_id in (1, 2):
+        asked = protocol.Snapshot(incarnation=1, checkpoint_id=checkpoint_id, epoch=0)
+        slot.client.call(asked, protocol.Ok)
+        assert entered.wait(10)
+        slot.done(checkpoint_id, completed=False)
+    slot.feed(1, 1, slots.rows(("a", 2), ("b", 5)))
+    slot.finish(1, 1)
+    committing = threading.Thread(target=slot.commit, args=(1,))
+    committing.start()
+    committing.join(0.5)
+    assert committing.is_alive()
+    go_on.set()
+    committing.join(10)
+    assert (slot.value("a"), slot.value("b")) == ("3", "5")
+    state = slot.snapshot(3, 1)
+    assert 2 not in prepared
+    other = slots.Slot(
+        tmp_path / "other", slots.plan(tmp_path, incarnation=2, backend=slot.plan.backend.type)
+    )
+    other.restore(*state.shards, url=f"{tmp_path / 'storage' / slots.LINEAGE}", checkpoint_id=3)
+    assert (other.value("a"), other.value("b")) == ("3", "5")
+    other.close()
+
+
 @pytest.mark.fault_on("a slot")
 @pytest.mark.fault(
     broken="a slot answers a question with an exception of its own",

@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import types as T
 
 from sparkstate import (
+    FileSink,
     KeyedBatchFunction,
     KeyedCoProcessFunction,
     KeyedProcessFunction,
@@ -84,6 +85,29 @@ def test_built_in_side_outputs_with_one_tag_are_refused() -> None:
         errors.SpecInvalid, match="for rejected rows and for late rows both have the tag 'errors'"
     ):
         graph.Graph().add(operator)
+
+
+def test_two_sinks_of_one_name_are_refused_because_they_would_share_their_files() -> None:
+    declared = graph.Graph()
+    for operator in ("count", "count"):
+        declared.add_sink(operator, None, FileSink("/out"))
+    with pytest.raises(
+        errors.SpecInvalid, match="'count-1', that of operator 'count' and that of operator 'count-1'"
+    ):
+        declared.add_sink("count-1", None, FileSink("/out"))
+    with pytest.raises(
+        errors.SpecInvalid, match=r"'count-1', .*that of side output '1' of operator 'count'; give one"
+    ):
+        declared.add_sink("count", "1", FileSink("/out"))
+    assert [node.uid for node in declared.sinks] == ["count", "count-1"]
+
+
+@pytest.mark.parametrize("tag", ["a/b", "x" * 200, "a\0b"])
+def test_a_tag_that_no_file_can_be_named_after_is_refused(tag: str) -> None:
+    declared = graph.Graph()
+    with pytest.raises(errors.SpecInvalid, match="use a tag of at most 100 characters without '/'"):
+        declared.add_sink("op", tag, FileSink("/out"))
+    declared.add_sink("op", tag, lambda frame, epoch: None)
 
 
 def declare_late(tag: Any) -> None:

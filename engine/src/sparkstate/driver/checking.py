@@ -61,6 +61,7 @@ def check(
     asked = _restored(settings, url, clock) if url is not None or settings.checkpoint.storage else None
     with _declared(replace(settings, deployment="local", pod=None), code.beneath) as (declared, python_path):
         preparing.check_sinks(settings, declared)
+        planning.check_files(declared)
         chosen, _ = code.over(settings, declared)
         restored = asked or _restored_by_code(chosen, clock)
         key_space, refused = _key_space(chosen, restored)

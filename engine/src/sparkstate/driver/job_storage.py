@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -28,6 +29,8 @@ from sparkstate.sinks import file_sink
 from sparkstate.spark import position
 from sparkstate.storage import layout, naming
 from sparkstate.storage.objectstore import ObjectStore
+
+_log = logging.getLogger("sparkstate.driver")
 
 _PROBE = "_sparkstate_probe"
 """No object has this name: whether there is one shows whether the storage answers."""
@@ -131,10 +134,20 @@ class JobStorage:
         if restored.metadata is not None and restored.same_lineage:
             self.publish(restored.metadata, given_up)
         self._outputs.sweep(number)
-        self.completed.sweep()
+        self._sweep()
         self.log.sweep()
         self.leftovers.of_older_incarnations(number, entry, self._outputs.former(restored))
         return number
+
+    def _sweep(self) -> None:
+        """What the restored checkpoint needs was read well, so a damaged older one is no reason not to start."""
+        try:
+            self.completed.sweep()
+        except errors.CorruptData as error:
+            _log.warning(
+                "what older incarnations left is not deleted, because a retained checkpoint is damaged: %s",
+                error,
+            )
 
     # -- checkpoints --------------------------------------------------------------------------------------------
 
@@ -237,6 +250,9 @@ class JobStorage:
         """Drop checkpoints beyond those retained; if the storage is away, later ones do it."""
         try:
             self.completed.subsume()
+        except errors.CorruptData as error:
+            _log.warning("older checkpoints are not deleted, because a retained one is damaged: %s", error)
+            return
         except (errors.StorageError, errors.Fenced):
             return
         self.leftovers.look_again()

@@ -14,7 +14,7 @@ from sparkstate.driver.snapshot_parts import StoredJob
 from sparkstate.manifest import notices
 from sparkstate.settings import JobSettings
 from sparkstate.sinks.file_sink import FileSink
-from sparkstate.spark import graph, session
+from sparkstate.spark import graph, planning, session
 from sparkstate.spark.session import SparkSession
 from sparkstate.storage import naming
 
@@ -48,6 +48,7 @@ def prepare(context: DriverContext, ends: contextlib.ExitStack) -> PreparedJob:
         session.begin_workers(spark)
     declared = graph.declare(job, spark, dict(settings.entry.params), beneath=context.code.beneath)
     check_sinks(settings, declared)
+    planning.check_files(declared)
     settings, told = context.code.over(settings, declared)
     for path, (value, origin) in told.items():
         context.say(f"spec.{path} is {value}, from {origin}")

@@ -156,6 +156,7 @@ def _stop(running: query.Query) -> None:
     """The query may have failed already, and the rest must end as well."""
     with contextlib.suppress(Exception):
         running.stop()
+    running.forget()
 
 
 def _remove(directory: Path) -> None:

@@ -20,6 +20,7 @@ its own type by its first byte (see ``_AnyCodec``).
 from __future__ import annotations
 
 import decimal
+import math
 import struct
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -224,9 +225,11 @@ class _AnyCodec:
                 return b"\x00"
             case bool():
                 return b"\x03" if value else b"\x02"
-            case int():
+            case int() if -_SIGN <= value < _SIGN:
                 return b"\x04" + encode_long(value)
-            case float():
+            case float() if not math.isnan(
+                value
+            ):  # it equals nothing, so nobody could find its entries again
                 return b"\x05" + _order_float(value + 0.0)
             case str():
                 return b"\x06" + _encode_text(value.encode("utf-8", "surrogatepass"))[1:]
@@ -236,7 +239,8 @@ class _AnyCodec:
                 return b"\x08" + b"".join([self.encode(item) for item in value]) + b"\x01"
             case _:
                 raise errors.SerializationError(
-                    f"{value!r} cannot be a namespace; use a str, int, float, bool, bytes or a tuple of them"
+                    f"{value!r} cannot be a namespace; use a str, an int of 64 bits, a float that is not NaN, a bool, "
+                    "bytes or a tuple of them"
                 )
 
     def decode(self, data: bytes, at: int = 0) -> tuple[Any, int]:

@@ -216,7 +216,8 @@ class TimestampType(ScalarType):
         self._epoch = _EPOCH_UTC if zoned else _EPOCH
 
     def normalize(self, value: Any) -> datetime.datetime:
-        if not isinstance(value, datetime.datetime) or (value.tzinfo is not None) != self._zoned:
+        is_nat = value != value  # noqa: PLR0124 - pandas' NaT, which passes for a datetime and cannot be stored
+        if not isinstance(value, datetime.datetime) or is_nat or (value.tzinfo is not None) != self._zoned:
             raise self.refuse(value)
         return value.astimezone(datetime.UTC) if self._zoned else value.replace(fold=0)
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +31,11 @@ from sparkstate.storage import arriving, naming
 from sparkstate.storage.objectstore import ObjectStore
 
 Format = Literal["parquet", "json", "csv"]
+_OPTIONS: Mapping[str, frozenset[str]] = {
+    "parquet": frozenset({"compression"}),
+    "json": frozenset(),
+    "csv": frozenset({"delimiter"}),
+}
 STAGING = "_sparkstate_staging"
 BEGUN = "begun"
 """The driver's mark in the staging folder of an incarnation."""
@@ -46,7 +52,7 @@ class FileSink:
     path: str
     format: Format = "parquet"
     options: Mapping[str, str] = field(default_factory=dict)
-    """``compression`` for parquet (default ``snappy``); ``delimiter`` for csv."""
+    """``compression`` for parquet (default ``snappy``); ``delimiter`` for csv, one character (default a comma)."""
 
     def __post_init__(self) -> None:
         if not self.path:
@@ -55,6 +61,27 @@ class FileSink:
             raise errors.SpecInvalid(
                 f"FileSink(format={self.format!r}) is not known; use one of {', '.join(get_args(Format))}"
             )
+        unknown = sorted(set(self.options) - _OPTIONS[self.format])
+        if unknown:
+            known = ", ".join(sorted(_OPTIONS[self.format])) or "none"
+            raise errors.SpecInvalid(
+                f"FileSink(options=…) has {', '.join(map(repr, unknown))}; the options of {self.format} are: {known}"
+            )
+
+    def check(self, schema: pa.Schema, uid: str) -> None:
+        """Raise ``SpecInvalid`` unless rows of this schema can be written with these options: a row of nulls is written
+        to a file that nobody keeps. Otherwise the first checkpoint would fail, and each one after it. ``uid``: the
+        sink's."""
+        nullable = pa.schema([each.with_nullable(True) for each in schema])
+        nulls = pa.Table.from_arrays([pa.nulls(1, each.type) for each in nullable], schema=nullable)
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                _WRITERS[self.format](nulls, Path(folder, "trial"), self.options)
+            except (pa.ArrowException, ValueError, TypeError, OSError) as error:
+                raise errors.SpecInvalid(
+                    f"the sink of {uid!r} is FileSink({self.path!r}, format={self.format!r}, "
+                    f"options={dict(self.options)!r}), and pyarrow cannot write its columns so: {error}"
+                ) from error
 
 
 def _json_default(value: Any) -> Any:

@@ -19,6 +19,9 @@ class SnapshotJobs:
 
     def __init__(self) -> None:
         self._jobs: dict[int, SnapshotJob] = {}
+        self._at_the_stores: list[SnapshotJob] = []
+        """Those that are over and perhaps still being prepared: the driver may give one up because another slot or its
+        storage has failed, and a commit beside it would lose what it writes."""
         self._lock = threading.Lock()
 
     def add(self, job: SnapshotJob) -> None:
@@ -32,14 +35,18 @@ class SnapshotJobs:
             return self._jobs.get(checkpoint_id)
 
     def remove(self, checkpoint_id: int) -> SnapshotJob | None:
-        """It is over; as :meth:`find`."""
+        """It is over; as :meth:`find`. Commits wait for it all the same until it is prepared."""
         with self._lock:
-            return self._jobs.pop(checkpoint_id, None)
+            job = self._jobs.pop(checkpoint_id, None)
+            if job is not None:
+                self._at_the_stores.append(job)
+            return job
 
     def all_prepared(self) -> bool:
         """Whether none of them needs the stores as they are any more."""
         with self._lock:
-            return all(job.prepared for job in self._jobs.values())
+            self._at_the_stores = [job for job in self._at_the_stores if not job.prepared]
+            return not self._at_the_stores and all(job.prepared for job in self._jobs.values())
 
 
 class Snapshots:

@@ -157,6 +157,8 @@ class SnapshotWorker:
         self._enter(phases.ProcessPhase.CHECKPOINT_SYNC, request)
         folder = self._directory / str(request.checkpoint_id)
         try:
+            if job.given_up.is_set():  # commits wait for it
+                raise errors.StorageError(f"snapshot {request.checkpoint_id} was given up")
             if job.failure is None:
                 self._prepare_all(job, snapshots, folder)
         except Exception as error:

@@ -84,6 +84,8 @@ def fits(session: SparkSession, width: int) -> bool:
 
 
 def _has_python(rows: DataFrame) -> bool:
-    """Whether Python takes part in the query, by a function on columns or on batches."""
-    pattern = rows.sparkSession._jvm.org.apache.spark.sql.catalyst.trees.TreePattern.PYTHON_UDF()
-    return bool(rows._jdf.queryExecution().analyzed().containsPattern(pattern))
+    """Whether Python takes part in the query, by a function on columns, on batches or, perhaps, by one that makes
+    tables: Spark counts these among its generators, such as ``explode``, and tells them from others by no pattern."""
+    patterns = rows.sparkSession._jvm.org.apache.spark.sql.catalyst.trees.TreePattern
+    plan = rows._jdf.queryExecution().analyzed()
+    return any(plan.containsPattern(each) for each in (patterns.PYTHON_UDF(), patterns.GENERATOR()))

@@ -141,12 +141,19 @@ def _has_fixed_width(kind: pa.DataType) -> bool:
     return pa.types.is_primitive(kind) or pa.types.is_decimal(kind)  # type: ignore[no-any-return]
 
 
+_OVERFLOWS = ("ARITHMETIC_OVERFLOW", "BINARY_ARITHMETIC_OVERFLOW", "NUMERIC_VALUE_OUT_OF_RANGE")
+"""Spark's conditions of a sum that is too large for its type."""
+
+
 @contextlib.contextmanager
 def naming_overflows(uid: str, epoch: int) -> Iterator[None]:
-    """While Spark combines rows: an overflow in ANSI mode becomes the ``UserCodeError`` that it is in a slot."""
+    """While Spark combines rows: an overflow in ANSI mode becomes the ``UserCodeError`` that it is in a slot. Other
+    errors, such as a division by zero, are of the job's own query, which the same Spark job runs."""
     try:
         yield
     except ArithmeticException as error:
+        if not (error.getCondition() or "").startswith(_OVERFLOWS):
+            raise
         raise errors.UserCodeError(
             f"operator {uid!r}, epoch {epoch}: Spark could not add up its rows: {str(error).splitlines()[0]}; cast the "
             "column to double or decimal, or set spark.sql.ansi.enabled to false for sums that wrap around"

@@ -16,16 +16,27 @@ from pyspark.sql.streaming import DataStreamWriter
 OnBatch = Callable[[DataFrame, int], None]
 
 
-def calling(rows: DataFrame, on_batch: OnBatch) -> DataStreamWriter:
-    """``rows.writeStream.foreachBatch(on_batch)``. Start no more than one query by it."""
-    writer = rows.writeStream
-    gateway = rows.sparkSession.sparkContext._gateway
-    assert gateway is not None
-    package = gateway.jvm.org.apache.spark.sql.execution.streaming.sources
-    callback = _Callback(rows.sparkSession, on_batch)
-    package.PythonForeachBatchHelper.callForeachBatch(writer._jwrite, callback)
-    ensure_callback_server_started(gateway)
-    return writer
+class ForeachBatch:
+    """One query's function. py4j keeps Python's end of the callback until Java's has been collected, and Java's is a
+    part of the query, which Python's objects keep in turn: :meth:`forget` opens this circle."""
+
+    def __init__(self, session: SparkSession, on_batch: OnBatch) -> None:
+        self._callback = _Callback(session, on_batch)
+
+    def writer(self, rows: DataFrame) -> DataStreamWriter:
+        """``rows.writeStream.foreachBatch(on_batch)``. Start no more than one query by it."""
+        writer = rows.writeStream
+        gateway = rows.sparkSession.sparkContext._gateway
+        assert gateway is not None
+        package = gateway.jvm.org.apache.spark.sql.execution.streaming.sources
+        package.PythonForeachBatchHelper.callForeachBatch(writer._jwrite, self._callback)
+        ensure_callback_server_started(gateway)
+        return writer
+
+    def forget(self) -> None:
+        """The query has ended, or its next batch ends it: keep nothing of Python's for it. A batch that comes all the
+        same fails."""
+        self._callback.forget()
 
 
 class _Callback:
@@ -42,7 +53,15 @@ class _Callback:
             self._of_query = SparkSession(self._session.sparkContext, batch.sparkSession())
         self._on_batch(DataFrame(batch, self._of_query), number)
 
+    def forget(self) -> None:
+        """See :meth:`ForeachBatch.forget`."""
+        self._on_batch, self._of_query = _refuse, None
+
     class Java:
         """The interface that py4j gives it."""
 
         implements: ClassVar = ["org.apache.spark.sql.execution.streaming.sources.PythonForeachBatchFunction"]
+
+
+def _refuse(_frame: DataFrame, number: int) -> None:
+    raise RuntimeError(f"the query of epoch {number} has been given up")

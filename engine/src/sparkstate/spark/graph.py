@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from sparkstate import errors
 from sparkstate.functions import KeyedFunction, OutputTag, require_tag
@@ -241,6 +242,17 @@ class Graph:
         """Declare a sink; its uid is derived, so that a restarted job finds its committables."""
         same = sum(1 for node in self.sinks if (node.operator, node.tag) == (operator, tag))
         uid = "-".join(filter(None, [operator, tag, str(same) if same else ""]))
+        other = next((node for node in self.sinks if node.uid == uid), None)
+        if other is not None:
+            raise errors.SpecInvalid(
+                f"two sinks would have the name {uid!r}, that of {_output(other.operator, other.tag)} and that of "
+                f"{_output(operator, tag)}; give one of the operators another uid, or the side output another tag"
+            )
+        if isinstance(sink, FileSink) and not _FILE_NAME.fullmatch(uid):
+            raise errors.SpecInvalid(
+                f"the files of {_output(operator, tag)} would be named after {uid!r}; use a tag of at most 100 "
+                "characters without '/'"
+            )
         self.sinks.append(SinkNode(uid=uid, operator=operator, tag=tag, sink=sink))
 
     def check(self) -> None:
@@ -255,6 +267,13 @@ class Graph:
     def feeds_an_operator(self, uid: str) -> bool:
         """Whether another operator reads this one's main output, which then needs timestamps."""
         return any(each.upstream == (uid, None) for op in self.operators.values() for each in op.inputs)
+
+
+_FILE_NAME: Final = re.compile(r"[^/\x00]{1,180}")
+
+
+def _output(operator: str, tag: str | None) -> str:
+    return f"operator {operator!r}" if tag is None else f"side output {tag!r} of operator {operator!r}"
 
 
 def _check_tags(operator: Operator) -> None:

@@ -89,3 +89,12 @@ def sink_plans(declared: graph.Graph) -> tuple[SinkPlan, ...]:
         for node in declared.sinks
         if isinstance(node.sink, FileSink)
     )
+
+
+def check_files(declared: graph.Graph) -> None:
+    """Raise ``SpecInvalid`` for an output that the files of its sink cannot hold."""
+    for node in declared.sinks:
+        if isinstance(node.sink, FileSink):
+            node.sink.check(
+                plans.arrow_schema(plans.output_type(declared, node.operator, node.tag)), node.uid
+            )

@@ -117,6 +117,7 @@ class Query:
         query: StreamingQuery,
         calls: _EpochCalls,
         directory: Path,
+        for_each: foreach_batch.ForeachBatch,
         *,
         beats: bool,
         is_selected: bool,
@@ -124,6 +125,7 @@ class Query:
         self._session = session
         self._query = query
         self._calls = calls
+        self._for_each = for_each
         self.directory = directory
         self._beats = beats
         self.is_selected = is_selected
@@ -158,18 +160,20 @@ class Query:
             if beats
             else {"availableNow": True}
         )
+        for_each = foreach_batch.ForeachBatch(session, calls.__call__)
         try:
             query = (
-                foreach_batch.calling(rows, calls.__call__)
+                for_each.writer(rows)
                 .option("checkpointLocation", str(directory))
                 .trigger(**arguments)
                 .start()
             )
         except BaseException:
             calls.stopping.set()
+            for_each.forget()
             raise
         calls.started(query)
-        return cls(session, query, calls, directory, beats=beats, is_selected=bool(selected))
+        return cls(session, query, calls, directory, for_each, beats=beats, is_selected=bool(selected))
 
     @property
     def failure(self) -> BaseException | None:
@@ -194,6 +198,10 @@ class Query:
             return
         with self._calls.running, contextlib.suppress(Exception):
             self._query.stop()
+
+    def forget(self) -> None:
+        """After :meth:`stop`: what its callbacks held, an incarnation's slots and runner among it, may be collected."""
+        self._for_each.forget()
 
     def position(self, epoch: int, watermark_ms: int) -> capture.CapturedPosition:
         """The position up to ``epoch``: within that epoch's callback, or after the query's end for its last one.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
@@ -51,9 +52,14 @@ def normalise_url(url: str) -> str:
     if parts.scheme in ("s3", "s3a", "s3n"):
         return _normalise_s3(url)
     raise errors.SpecInvalid(
-        f"the storage URL {url!r} has the scheme {parts.scheme!r}; this version knows file:// (or a path) "
-        "and s3://"
+        f"the storage URL {without_user(url)!r} has the scheme {parts.scheme!r}; this version knows file:// (or a "
+        "path) and s3://"
     )
+
+
+def without_user(text: str) -> str:
+    """A text without the users and passwords that URLs within it may have, for messages."""
+    return re.sub(r"//[^/?#\s]*@", "//", text)
 
 
 def _normalise_s3(url: str) -> str:

@@ -363,7 +363,9 @@ def _opening(url: str, settings: S3Settings) -> Iterator[None]:
         yield
     except ValueError as error:
         raise errors.SpecInvalid(
-            f"spec.s3.endpoint is {settings.endpoint!r}: {error}; write it as http://host:port or https://host"
+            naming.without_user(
+                f"spec.s3.endpoint is {settings.endpoint!r}: {error}; write it as http://host:port or https://host"
+            )
         ) from error
     except botocore.exceptions.BotoCoreError as error:
         raise errors.StorageRefused(

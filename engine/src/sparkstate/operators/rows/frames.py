@@ -34,6 +34,10 @@ def to_batch(frame: Any) -> pa.RecordBatch:
         )
     table = frame if isinstance(frame, pa.Table) else pa.table(frame)
     batches = table.combine_chunks().to_batches()
+    if len(batches) > 1:  # of text and binary columns, whose arrays end at 2 GiB
+        raise FrameError(
+            f"the frame of {table.num_rows:,} rows has more than 2 GiB in a column of text or bytes; yield it in parts"
+        )
     return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
 
 

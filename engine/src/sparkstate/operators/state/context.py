@@ -12,6 +12,7 @@ from sparkstate.functions import MIN_WATERMARK, OnTimerContext, TimeDomain, Time
 from sparkstate.operators.state import unkeyed
 from sparkstate.operators.state.key_times import KeyTimes
 from sparkstate.operators.state.overlay import Overlay, TimerOverlay
+from sparkstate.serde import composite
 
 _NO_KEY: Final = unkeyed.Unkeyed("the context")
 
@@ -102,10 +103,12 @@ class Cursor(OnTimerContext):
 class BoundTimerService(TimerService):
     """Timers of the current key, written to the overlay of the batch at hand."""
 
-    __slots__ = ("_cursor", "_event", "_processing", "_processing_time", "watermark")
+    __slots__ = ("_cursor", "_event", "_processing", "_processing_time", "_storable", "watermark")
 
     def __init__(self, cursor: Cursor) -> None:
         self._cursor = cursor
+        self._storable: set[tuple[Hashable, ...]] = set()
+        """Namespaces of the batch at hand that were found to be storable, each with its type or those of its items."""
         self.watermark = MIN_WATERMARK
         self._processing_time = 0
         self._event: TimerOverlay | unkeyed.Unkeyed = _NO_KEY
@@ -114,6 +117,7 @@ class BoundTimerService(TimerService):
     def bind(self, overlay: Overlay, watermark: int) -> None:
         """Work on this overlay from now on."""
         self.watermark = watermark
+        self._storable.clear()
         self._processing_time = overlay.processing_time
         self._event = overlay.timers[TimeDomain.EVENT_TIME]
         self._processing = overlay.timers[TimeDomain.PROCESSING_TIME]
@@ -145,9 +149,24 @@ class BoundTimerService(TimerService):
     ) -> None:
         if type(timestamp) is not int or not -(2**63) <= timestamp < 2**63:
             timestamp = _whole(timestamp)
+        if namespace is not None:
+            self._check(namespace)
         timers.put(
             (timestamp, self._cursor.keys[self._cursor.number], namespace), registered, self._cursor.journal
         )
+
+    def _check(self, namespace: Hashable) -> None:
+        """Raises ``SerializationError`` for a namespace that cannot be stored: with the record, because a table that
+        keeps timers as objects would find out in a snapshot, where it ends every checkpoint."""
+        # With its types: NumPy's 5 equals 5 and cannot be stored. What tuples within it hold would not show.
+        kinds = map(type, namespace) if type(namespace) is tuple else (type(namespace),)
+        told = (namespace, *kinds)
+        with contextlib.suppress(TypeError):  # not hashable: refused below
+            if told in self._storable:
+                return
+        composite.NAMESPACES.encode(namespace)
+        if tuple not in told[1:]:
+            self._storable.add(told)
 
 
 def _whole(timestamp: Any) -> int:
