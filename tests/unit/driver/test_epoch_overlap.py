@@ -78,7 +78,7 @@ def loop_of(directory: Path, *, calls_sinks: bool) -> tuple[EpochLoop, list[str]
     pauses: Any = SimpleNamespace(hold_back=lambda *_: None)
     parts: Any = SimpleNamespace(context=SimpleNamespace(view=None, clock=clock))
     nothing: Any = None
-    query = Query(nothing, nothing, nothing, directory, beats=True, is_selected=False)
+    query = Query(nothing, nothing, nothing, directory, nothing, beats=True, is_selected=False)
     loop = EpochLoop(parts, ORIGIN, query, runner, checkpoints, pauses, Pipeline())
     loop._note = lambda *_, **__: None  # type: ignore[method-assign]
     return loop, done

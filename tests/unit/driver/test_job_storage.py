@@ -135,4 +135,7 @@ def test_a_damaged_older_checkpoint_is_no_reason_not_to_start(
     restored = later.restore_point()
     assert restored.metadata is not None and restored.metadata.checkpoint_id == 2
     assert later.begin_incarnation(restored, lambda number: None) == number + 1
-    assert f"is not deleted, because a retained checkpoint is damaged: {store.url}/chk-1/_metadata" in caplog.text
+    assert (
+        f"is not deleted, because a retained checkpoint is damaged: {store.url}/chk-1/_metadata"
+        in caplog.text
+    )

@@ -90,7 +90,7 @@ def test_a_restore_makes_no_partition_idle(tmp_path: Path, monkeypatch: pytest.M
         stop=none,
     )
     monkeypatch.setattr(starting.SlotPool, "start", lambda *_: slot_pool)
-    running = SimpleNamespace(stop=none, is_selected=False)
+    running = SimpleNamespace(stop=none, forget=none, is_selected=False)
     monkeypatch.setattr(starting.query, "Query", SimpleNamespace(start=lambda *_, **__: running))
     monkeypatch.setattr(starting, "_watermarks", lambda *_: sources())
     monkeypatch.setattr(starting, "_checkpoints", lambda *_: SimpleNamespace(abandon=none))

@@ -180,6 +180,23 @@ def test_an_open_append_that_took_place_is_seen_before_another_record(store):
     assert [c.checkpoint_id for c in log.state.checkpoints] == [1]
 
 
+def test_an_append_after_which_the_storage_refuses_us_is_open_and_happens_once(store):
+    """Its rights may be taken away, or its keys rotated, between any two requests."""
+    log = open_log(store).claim(1, "me")
+
+    def refuse(operation, key):
+        if operation == "list":
+            raise errors.StorageRefused("AccessDenied")
+
+    store.before = refuse
+    for _ in range(2):
+        with pytest.raises(errors.StorageUnavailable, match=r"entry 2 of the log is written.*AccessDenied"):
+            log.append(commit(1))
+    store.heal()
+    assert log.append(commit(1)) == 2
+    assert open_log(store).refresh().last_number == 2
+
+
 def test_a_claim_whose_answer_was_lost_is_ours_when_repeated(store):
     log = open_log(store)
     lost_answer(store, stored=True)

@@ -140,7 +140,7 @@ class JobStorage:
         return number
 
     def _sweep(self) -> None:
-        """What the restored checkpoint needs was read well, so a damaged older one is no reason not to start."""
+        """A damaged older checkpoint keeps nobody from starting: what the restored one needs was read well."""
         try:
             self.completed.sweep()
         except errors.CorruptData as error:

@@ -65,7 +65,14 @@ class LogEntries:
                 self.read()
                 return AppendOutcome.TAKEN
             entry = records.decode(stored, key_of(number))
-        found = bases.listed(self.store)
+        try:
+            found = bases.listed(self.store)
+        except errors.StorageRefused as error:
+            # No failure of the append: whoever took it for one would tell others of a checkpoint that failed, and a
+            # restart would go back to it.
+            raise errors.StorageUnavailable(
+                f"entry {number} of the log is written, and the storage refuses to say whether it counts: {error}"
+            ) from error
         if number <= found.floor:
             self.read()
             return AppendOutcome.VOID

@@ -69,9 +69,10 @@ class FileSink:
             )
 
     def check(self, schema: pa.Schema, uid: str) -> None:
-        """Raise ``SpecInvalid`` unless rows of this schema can be written with these options: a row of nulls is written
-        to a file that nobody keeps. Otherwise the first checkpoint would fail, and each one after it. ``uid``: the
-        sink's."""
+        """Raise ``SpecInvalid`` unless rows of this schema can be written with these options; otherwise the first
+        checkpoint would fail, and each one after it. A row of nulls is written to a file that nobody keeps. ``uid`` is
+        the name of the sink.
+        """
         nullable = pa.schema([each.with_nullable(True) for each in schema])
         nulls = pa.Table.from_arrays([pa.nulls(1, each.type) for each in nullable], schema=nullable)
         with tempfile.TemporaryDirectory() as folder:

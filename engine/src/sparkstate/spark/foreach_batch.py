@@ -34,8 +34,8 @@ class ForeachBatch:
         return writer
 
     def forget(self) -> None:
-        """The query has ended, or its next batch ends it: keep nothing of Python's for it. A batch that comes all the
-        same fails."""
+        """The query has ended, or its next batch ends it: keep nothing of Python's for it. A later batch fails by
+        an error of its own."""
         self._callback.forget()
 
 
