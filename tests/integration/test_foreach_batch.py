@@ -100,9 +100,7 @@ def test_nothing_of_a_query_that_is_forgotten_stays_in_memory(session: SparkSess
     incarnation = Incarnation()
     left = weakref.ref(incarnation)
     ended = job.run(incarnation.on_batch)
-    del incarnation
-    gc.collect()
-    assert left() is not None, "py4j keeps it as long as Java has the query"
     ended.forget()
+    del incarnation, ended
     gc.collect()
-    assert left() is None
+    assert left() is None, "py4j keeps the callback until Java has collected the query"

@@ -355,3 +355,38 @@ def test_metadata_that_was_exchanged_is_found_by_its_record(store, tmp_path):
 def test_at_least_one_checkpoint_is_retained(store):
     with pytest.raises(errors.SpecInvalid, match="at least 1"):
         CompletedCheckpointStore(store, LineageLog(store, ManualClock()), 0)
+
+
+def test_a_checkpoint_whose_record_may_be_there_is_open_while_the_storage_refuses_everything(store, tmp_path):
+    """Its keys may be rotated between any two requests."""
+    _, checkpoints = driver(store)
+    taken = take(store, tmp_path, {0: SST}, checkpoint_id=1)
+
+    def refuse(operation, key):
+        raise errors.StorageRefused("AccessDenied")
+
+    def refuse_after_the_record(operation, key):
+        if operation == "put_if_absent" and key.startswith("log/"):
+            store.before = refuse
+
+    store.after = refuse_after_the_record
+    for _ in range(3):
+        with pytest.raises(errors.StorageUnavailable, match="AccessDenied"):
+            checkpoints.commit(taken)
+    store.heal()
+    assert checkpoints.commit(taken).metadata == taken
+    _, later = driver(store)
+    assert [each.record.checkpoint_id for each in later.completed()] == [1]
+
+
+def test_a_checkpoint_that_the_storage_refused_before_its_record_has_failed(store, tmp_path):
+    _, checkpoints = driver(store)
+    taken = take(store, tmp_path, {0: SST}, checkpoint_id=1)
+
+    def refuse(operation, key):
+        raise errors.StorageRefused("AccessDenied")
+
+    store.before = refuse
+    for _ in range(2):
+        with pytest.raises(errors.StorageRefused):
+            checkpoints.commit(taken)

@@ -275,7 +275,8 @@ def test_a_target_that_is_lost_on_the_way_fails_its_savepoint_alone(
     ("url", "word"),
     [
         ("gs://x", "scheme 'gs'"),
-        ("http://user:secret@minio:9000/x", "'http://minio:9000/x' has the scheme 'http'"),
+        ("http://user:secret@minio:9000/x", "'…@minio:9000/x' has the scheme 'http'"),
+        ("http://user:se/secret@minio:9000/x", "'…@minio:9000/x' has the scheme 'http'"),
         ("s3://user:secret@bucket/x", "holds credentials"),
         ("s3://", "names no bucket"),
         ("relative/path", "relative to a folder"),

@@ -139,3 +139,17 @@ def test_a_damaged_older_checkpoint_is_no_reason_not_to_start(
         f"is not deleted, because a retained checkpoint is damaged: {store.url}/chk-1/_metadata"
         in caplog.text
     )
+    base = {file.identity: file for file in restored.metadata.shards[0].files}
+    for checkpoint_id in (3, 4):
+        given = {"checkpoint_id": checkpoint_id, "incarnation": number + 1, "lineage": first.lineage.id}
+        taken = checkpoints.take(
+            store,
+            tmp_path,
+            {0: {"1.sst": b"x" * 100, f"{checkpoint_id}.sst": b"y" * 100}},
+            base=base,
+            **given,
+        )
+        later.completed.commit(taken)
+        later.subsume()
+    assert [record.checkpoint_id for record in later.log.refresh().checkpoints] == [3, 4]
+    assert later.restore_point().metadata == taken

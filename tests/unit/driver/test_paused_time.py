@@ -193,3 +193,14 @@ def test_the_time_between_two_epochs_is_idleness_and_so_is_that_of_quick_ones() 
         end(runner, fed)
         time.advance(IDLE_MS // 20)
     assert not is_held(runner, time)
+
+
+def test_a_query_is_forgotten_though_its_end_failed() -> None:
+    told: list[str] = []
+
+    def stop() -> None:
+        told.append("stop")
+        raise RuntimeError("the JVM is gone")
+
+    starting._stop(SimpleNamespace(stop=stop, forget=lambda: told.append("forget")))  # type: ignore[arg-type]
+    assert told == ["stop", "forget"]

@@ -354,6 +354,10 @@ def test_a_row_of_all_other_types_can_be_written(sink: FileSink) -> None:
     kinds += [pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.decimal128(12, 2), pa.duration("us")]
     if sink.format != "csv":
         kinds += [pa.list_(pa.int64()), pa.map_(pa.string(), pa.int64()), pa.struct([("a", pa.int64())])]
+        kinds += [
+            pa.struct([pa.field("a", pa.int64(), nullable=False)]),
+            pa.list_(pa.field("e", pa.int8(), False)),
+        ]
     sink.check(pa.schema([pa.field(f"c{n}", kind, n > 2) for n, kind in enumerate(kinds)]), "totals")
 
 

@@ -96,10 +96,11 @@ def test_two_sinks_of_one_name_are_refused_because_they_would_share_their_files(
     ):
         declared.add_sink("count-1", None, FileSink("/out"))
     with pytest.raises(
-        errors.SpecInvalid, match=r"'count-1', .*that of side output '1' of operator 'count'; give one"
+        errors.SpecInvalid, match=r"'count-1', .*that of side output '1' of operator 'count'; give the"
     ):
         declared.add_sink("count", "1", FileSink("/out"))
-    assert [node.uid for node in declared.sinks] == ["count", "count-1"]
+    declared.add_sink("count-1", None, lambda frame, epoch: None)
+    assert [node.uid for node in declared.sinks] == ["count", "count-1", "count-1"]
 
 
 @pytest.mark.parametrize("tag", ["a/b", "x" * 200, "a\0b"])

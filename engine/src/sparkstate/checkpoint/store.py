@@ -9,6 +9,7 @@ way, tombstone first.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -68,6 +69,8 @@ class CompletedCheckpointStore:
         self._discarded = discarded
         self._locations = CheckpointStorage(store)
         self._metadata: dict[int, CheckpointMetadata] = {}
+        self._open: set[int] = set()
+        """Checkpoints whose record may be in the log."""
         self._given_up: dict[int, bool] = {}
         """Id → whether its tombstone is in the log."""
         self._lock = threading.RLock()
@@ -75,6 +78,19 @@ class CompletedCheckpointStore:
     def commit(
         self, metadata: CheckpointMetadata, before_record: Callable[[], None] = lambda: None
     ) -> CompletedCheckpoint:
+        """As :meth:`_commit`. A storage that refuses us while the outcome is open is away: the record may be there, and
+        a checkpoint that is told to have failed must not be one that a restart goes back to."""
+        try:
+            return self._commit(metadata, before_record)
+        except errors.StorageRefused as error:
+            if metadata.checkpoint_id not in self._open:
+                raise
+            raise errors.StorageUnavailable(
+                f"the record of checkpoint {metadata.checkpoint_id} may be written, and now the storage refuses "
+                f"access: {error}"
+            ) from error
+
+    def _commit(self, metadata: CheckpointMetadata, before_record: Callable[[], None]) -> CompletedCheckpoint:
         """Make a checkpoint complete. ``before_record`` is called between ``_metadata`` and the log's record.
 
         ``StorageUnavailable`` leaves the outcome open: call again with the same metadata until it succeeds,
@@ -97,7 +113,12 @@ class CompletedCheckpointStore:
             # without its ``_metadata`` would block every restart.
             self._write_metadata(record, data)
             before_record()
-            self._log.append_if(lambda state: _commit_once(state, record))
+            try:
+                self._log.append_if(lambda state: _commit_once(state, record))
+            except errors.StorageUnavailable:
+                self._open.add(record.checkpoint_id)
+                raise
+            self._open.discard(record.checkpoint_id)
             self._metadata[metadata.checkpoint_id] = metadata
             return CompletedCheckpoint(record, metadata)
 
@@ -134,14 +155,18 @@ class CompletedCheckpointStore:
         return max(named) + 1
 
     def subsume(self) -> Deletion:
-        """Delete all but the newest ``retained`` checkpoints, and what was left by discarded ones."""
+        """Delete all but the newest ``retained`` checkpoints, and what was left by discarded ones. Of a damaged one the
+        log forgets the record, and the next incarnation's sweep finds its files.
+
+        Raises ``CorruptData``, and deletes nothing, if one of those that are kept cannot be read.
+        """
         with self._lock:
             excess = self._log.state.checkpoints[: -self._retained]
             kept = self._log.state.checkpoints[-self._retained :]
             deleted = Deletion()
             if excess:
                 reachable = self._reachable(kept)
-                doomed = {path for record in excess for path in self._files_of(record)} - reachable
+                doomed = {path for record in excess for path in self._known_files_of(record)} - reachable
                 deleted = self._bury(doomed, tuple(record.checkpoint_id for record in excess), "subsumed")
             # Slots may have gone on uploading for a while after the checkpoint was given up, or the storage may have
             # been away at that moment: look once more.
@@ -166,6 +191,7 @@ class CompletedCheckpointStore:
                 "not completed",
                 unless_committed=checkpoint_id,
             )
+            self._open.discard(checkpoint_id)
             if deleted.checkpoints:
                 self._given_up[checkpoint_id] = True
                 self._discarded(checkpoint_id)
@@ -238,10 +264,16 @@ class CompletedCheckpointStore:
             for path in metadata.paths()
             if layout.written_by(path) != (metadata.incarnation, metadata.checkpoint_id)
         }
-        if foreign and not foreign <= (known := self._reachable(self._log.state.checkpoints)):
+        for record in reversed(self._log.state.checkpoints):
+            if not foreign:
+                return
+            with contextlib.suppress(
+                errors.CorruptData
+            ):  # a damaged one holds nothing that anybody could know of
+                foreign -= self._files_of(record)
+        if foreign:
             raise errors.StateError(
-                f"checkpoint {metadata.checkpoint_id} refers to {min(foreign - known)}, which no retained "
-                "checkpoint "
+                f"checkpoint {metadata.checkpoint_id} refers to {min(foreign)}, which no retained checkpoint "
                 "holds. This is a bug. Please report."
             )
 
@@ -251,6 +283,12 @@ class CompletedCheckpointStore:
 
     def _files_of(self, record: CheckpointCommitted) -> set[str]:
         return self.load(record).paths() | {record.path}
+
+    def _known_files_of(self, record: CheckpointCommitted) -> set[str]:
+        try:
+            return self._files_of(record)
+        except errors.CorruptData:
+            return {record.path}
 
     def _bury(
         self, doomed: set[str], ids: tuple[int, ...], reason: str, unless_committed: int | None = None

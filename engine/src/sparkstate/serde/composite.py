@@ -215,6 +215,9 @@ def key_codec(type_info: TypeInformation) -> KeyCodec:
             raise errors.StateError(f"{type_info.describe()} has no key encoding")
 
 
+_NAMESPACES_ARE = "use a str, an int of 64 bits, a float that is not NaN, a bool, bytes or a tuple of them"
+
+
 class _AnyCodec:
     """Values that tell their own type: 0 null, 2 false, 3 true, 4 int, 5 float, 6 str, 7 bytes, 8 tuple
     (ended by 1)."""
@@ -227,9 +230,7 @@ class _AnyCodec:
                 return b"\x03" if value else b"\x02"
             case int() if -_SIGN <= value < _SIGN:
                 return b"\x04" + encode_long(value)
-            case float() if not math.isnan(
-                value
-            ):  # it equals nothing, so nobody could find its entries again
+            case float():
                 return b"\x05" + _order_float(value + 0.0)
             case str():
                 return b"\x06" + _encode_text(value.encode("utf-8", "surrogatepass"))[1:]
@@ -238,10 +239,7 @@ class _AnyCodec:
             case tuple():
                 return b"\x08" + b"".join([self.encode(item) for item in value]) + b"\x01"
             case _:
-                raise errors.SerializationError(
-                    f"{value!r} cannot be a namespace; use a str, an int of 64 bits, a float that is not NaN, a bool, "
-                    "bytes or a tuple of them"
-                )
+                raise errors.SerializationError(f"{value!r} cannot be a namespace; {_NAMESPACES_ARE}")
 
     def decode(self, data: bytes, at: int = 0) -> tuple[Any, int]:
         tag, at = data[at], at + 1
@@ -265,3 +263,15 @@ class _AnyCodec:
 
 NAMESPACES: KeyCodec = _AnyCodec()
 """Codec of namespaces (None = the default one)."""
+
+
+def require_namespace(namespace: Any) -> None:
+    """Raise ``SerializationError`` for what can be no namespace of new entries. NaN equals nothing, so nobody would
+    find them again; the codec takes it, because older versions have stored it."""
+    NAMESPACES.encode(namespace)
+    items = namespace if isinstance(namespace, tuple) else (namespace,)
+    for item in items:
+        if isinstance(item, tuple):
+            require_namespace(item)
+        elif isinstance(item, float) and math.isnan(item):
+            raise errors.SerializationError(f"{namespace!r} cannot be a namespace; {_NAMESPACES_ARE}")

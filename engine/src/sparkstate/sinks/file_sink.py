@@ -70,15 +70,18 @@ class FileSink:
 
     def check(self, schema: pa.Schema, uid: str) -> None:
         """Raise ``SpecInvalid`` unless rows of this schema can be written with these options; otherwise the first
-        checkpoint would fail, and each one after it. A row of nulls is written to a file that nobody keeps. ``uid`` is
-        the name of the sink.
+        checkpoint would fail, and each one after it. A table is written to a file that nobody keeps. ``uid`` is the
+        name of the sink.
         """
-        nullable = pa.schema([each.with_nullable(True) for each in schema])
-        nulls = pa.Table.from_arrays([pa.nulls(1, each.type) for each in nullable], schema=nullable)
+        # CSV refuses a column by its first row. Other forms do by the type, and some of their columns take no null.
+        rows = int(self.format == "csv")
+        table = pa.table({str(n): pa.nulls(rows, each.type) for n, each in enumerate(schema)})
+        if not rows:
+            table = schema.empty_table()
         with tempfile.TemporaryDirectory() as folder:
             try:
-                _WRITERS[self.format](nulls, Path(folder, "trial"), self.options)
-            except (pa.ArrowException, ValueError, TypeError, OSError) as error:
+                _WRITERS[self.format](table, Path(folder, "trial"), self.options)
+            except (pa.ArrowException, ValueError, TypeError) as error:
                 raise errors.SpecInvalid(
                     f"the sink of {uid!r} is FileSink({self.path!r}, format={self.format!r}, "
                     f"options={dict(self.options)!r}), and pyarrow cannot write its columns so: {error}"

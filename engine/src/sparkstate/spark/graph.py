@@ -242,18 +242,24 @@ class Graph:
         """Declare a sink; its uid is derived, so that a restarted job finds its committables."""
         same = sum(1 for node in self.sinks if (node.operator, node.tag) == (operator, tag))
         uid = "-".join(filter(None, [operator, tag, str(same) if same else ""]))
-        other = next((node for node in self.sinks if node.uid == uid), None)
-        if other is not None:
+        if isinstance(sink, FileSink):
+            self._check_files(uid, operator, tag)
+        self.sinks.append(SinkNode(uid=uid, operator=operator, tag=tag, sink=sink))
+
+    def _check_files(self, uid: str, operator: str, tag: str | None) -> None:
+        """The files of a sink, and what a slot holds for it, have its uid in their names."""
+        files = [node for node in self.sinks if isinstance(node.sink, FileSink)]
+        for other in (node for node in files if node.uid == uid):
             raise errors.SpecInvalid(
-                f"two sinks would have the name {uid!r}, that of {_output(other.operator, other.tag)} and that of "
-                f"{_output(operator, tag)}; give one of the operators another uid, or the side output another tag"
+                f"two sinks would write files of the name {uid!r}, that of {_output(other.operator, other.tag)} and "
+                f"that of {_output(operator, tag)}; give the side output another tag, or one of the operators another "
+                "uid, by which its state goes too"
             )
-        if isinstance(sink, FileSink) and not _FILE_NAME.fullmatch(uid):
+        if not _FILE_NAME.fullmatch(uid):
             raise errors.SpecInvalid(
                 f"the files of {_output(operator, tag)} would be named after {uid!r}; use a tag of at most 100 "
                 "characters without '/'"
             )
-        self.sinks.append(SinkNode(uid=uid, operator=operator, tag=tag, sink=sink))
 
     def check(self) -> None:
         """A job needs an operator, and every leaf output a sink somewhere."""

@@ -58,8 +58,9 @@ def normalise_url(url: str) -> str:
 
 
 def without_user(text: str) -> str:
-    """A text without the users and passwords that URLs within it may have, for messages."""
-    return re.sub(r"//[^/?#\s]*@", "//", text)
+    """A text without the users and passwords that URLs within it may have, for messages. A password may have slashes,
+    and an endpoint no scheme, so every word loses all that comes before an ``@``."""
+    return re.sub(r"[^\s'\"]*@", "…@", text)
 
 
 def _normalise_s3(url: str) -> str:

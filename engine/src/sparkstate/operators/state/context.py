@@ -164,7 +164,7 @@ class BoundTimerService(TimerService):
         with contextlib.suppress(TypeError):  # not hashable: refused below
             if told in self._storable:
                 return
-        composite.NAMESPACES.encode(namespace)
+        composite.require_namespace(namespace)
         if tuple not in told[1:]:
             self._storable.add(told)
 

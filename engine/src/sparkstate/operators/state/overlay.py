@@ -105,7 +105,7 @@ class TableOverlay:
         try:
             return self.rooms[namespace]
         except (KeyError, TypeError):
-            composite.NAMESPACES.encode(namespace)
+            composite.require_namespace(namespace)
         return self.rooms.setdefault(namespace, ({}, {}))
 
     def changed_numbers(self) -> list[int]:
