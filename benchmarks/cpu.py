@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from sparkstate_tools.tracing.report import KINDS
+from sparkstate_tools.tracing.runs import KINDS
 
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 

@@ -43,6 +43,7 @@ import traced
 
 from sparkstate.operators import compiled
 from sparkstate_tools.tracing import report as trace_report
+from sparkstate_tools.tracing import trace_events
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
@@ -234,7 +235,7 @@ def trace_one(options: argparse.Namespace) -> None:
         rows = options.rows // load.rows_part
         folder = data.make(scratch / "in", rows, options.epochs, keys, load.fills)
         run = traced.record(_setup(ours_of_it, load), folder, options.slots, scratch)
-        trace_report.write(run, target)
+        trace_events.write(run, target)
         lines = [f"{word}: {told}" for word, told in described.items()]
         shown = "\n".join([*lines, "", trace_report.text(run, options.slots, WARM_UP)])
         target.with_suffix("").with_suffix(".txt").write_text(shown + "\n")

@@ -29,7 +29,7 @@ import machine
 import ours
 import scaling
 
-from sparkstate_tools.tracing.report import KINDS
+from sparkstate_tools.tracing.runs import KINDS
 
 RESULTS = Path(__file__).parent / "results"
 INTERVAL = "2s"

@@ -36,7 +36,7 @@ import ours
 from pyspark import cloudpickle
 
 from sparkstate_tools.tracing import jvm_calls
-from sparkstate_tools.tracing.report import KINDS
+from sparkstate_tools.tracing.runs import KINDS
 
 WAYS = ("identity", "function", "files")
 KEYS, SLOTS = 50_000, 2

@@ -26,7 +26,7 @@ from sparkstate.spark import feeding, graph, planning, plans, shipping
 from sparkstate.spark.epochs import EpochRunner
 from sparkstate.spark.query import Query
 from sparkstate.spark.watermarks import Watermarks
-from sparkstate_tools.tracing import jvm_calls
+from sparkstate_tools.tracing import jvm_calls, jvm_spans
 
 pytestmark = pytest.mark.spark
 
@@ -140,3 +140,44 @@ def test_an_epoch_calls_the_jvm_no_more_often_than_it_did(counted: Counted, most
         sizes = [call.size for call in calls if call.name.endswith("SimplePythonFunction")]
         assert len(sizes) == (1 if isinstance(counted.sink, sparkstate.FileSink) else 2)
         assert max(sizes) < 4096, "each task gets the pickled function"
+
+
+class EventLog:
+    """Spark's own listener that writes the event log, added to a session that runs."""
+
+    def __init__(self, spark: Any, folder: Path) -> None:
+        folder.mkdir()
+        context = spark._jsc.sc()
+        conf = context.conf().clone()
+        for name, value in jvm_spans.settings(folder).items():
+            conf.set(name, value)
+        scheduler = spark._jvm.org.apache.spark.scheduler
+        uri = spark._jvm.java.net.URI(folder.as_uri())
+        self._listener = scheduler.EventLoggingListener("log", spark._jvm.scala.Option.empty(), uri, conf)
+        self._bus = context.listenerBus()
+
+    def __enter__(self) -> None:
+        self._listener.start()
+        self._bus.addToEventLogQueue(self._listener)
+
+    def __exit__(self, *_: object) -> None:
+        self._bus.waitUntilEmpty()
+        self._bus.removeListener(self._listener)
+        self._listener.stop()
+
+
+@pytest.mark.parametrize("counted", ["function"], indirect=True)
+def test_sparks_event_log_tells_where_an_epoch_is_in_the_jvm(counted: Counted, tmp_path: Path) -> None:
+    with EventLog(spark_session.get(), tmp_path / "events"):
+        counted.run()
+    found = jvm_spans.read(tmp_path / "events")
+    batches = {span.epoch: span for span in found if span.track == "micro-batches"}
+    assert {"addBatch", "queryPlanning"} <= batches[1].told.keys()
+    for epoch in range(EPOCHS):
+        of_epoch = [span for span in found if span.epoch == epoch and span.track != "micro-batches"]
+        assert {span.track for span in of_epoch} == {"jobs", "tasks"}
+        for span in of_epoch:
+            assert span.name == "collect at feeding.py", "the job that brings the rows"
+            assert batches[epoch].begin - 1 <= span.begin <= span.end <= batches[epoch].end + 1
+            assert span.cpu_s is not None
+            assert 0 < span.cpu_s <= 2 * (span.end - span.begin + 1) / 1000

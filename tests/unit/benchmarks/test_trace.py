@@ -13,7 +13,7 @@ from typing import Any
 
 from support.examples import example
 
-from sparkstate_tools.tracing import report
+from sparkstate_tools.tracing import report, runs, trace_events
 from sparkstate_tools.tracing.sampling import Sample, Sampler
 
 cpu = example.load(example.ROOT / "benchmarks" / "cpu.py")
@@ -49,11 +49,11 @@ def a_run() -> Any:
         )
         for t in range(0, 201, 20)
     ]
-    return report.Run(entries, samples, {1: "driver", 2: "jvm", 3: "slots"})
+    return runs.Run(entries, samples, {1: "driver", 2: "jvm", 3: "slots"})
 
 
 def test_the_end_of_an_epoch_stands_beside_the_beginning_of_the_next() -> None:
-    spans = {(s.process, s.phase, s.epoch): (s.begin, s.end) for s in report.spans(a_run().entries)}
+    spans = {(s.process, s.phase, s.epoch): (s.begin, s.end) for s in runs.spans(a_run().entries)}
     assert spans["driver", "feed", 0] == (10, 60)
     assert spans["driver", "finish", 0] == (60, 90)
     assert spans["driver", "commit", 0] == (90, 120)
@@ -62,7 +62,7 @@ def test_the_end_of_an_epoch_stands_beside_the_beginning_of_the_next() -> None:
 
 
 def test_each_span_names_the_processor_time_of_each_kind_of_process() -> None:
-    events = report.events(a_run())
+    events = trace_events.events(a_run())
     assert {e["args"]["name"] for e in events if e["ph"] == "M"} == {"driver 1", "jvm 2", "slots 3"}
     (feed,) = (e for e in events if e["ph"] == "X" and e["name"] == "finish 1" and e["cat"] == "driver")
     assert feed["dur"] == 40_000
@@ -91,9 +91,9 @@ def test_the_report_says_which_processor_was_idle_and_in_what_phase() -> None:
 def test_the_report_splits_the_time_of_the_slots_by_thread() -> None:
     run = a_run()
     looks = [
-        report.ThreadTimes(0.0, {"python": (1.0, 0.5)}),
-        report.ThreadTimes(100.0, {"python": (1.05, 0.51), "rocksdb:low": (0.02, 0.0), "idle": (0.0, 0.0)}),
-        report.ThreadTimes(300.0, {"python": (9.0, 9.0)}),
+        runs.ThreadTimes(0.0, {"python": (1.0, 0.5)}),
+        runs.ThreadTimes(100.0, {"python": (1.05, 0.51), "rocksdb:low": (0.02, 0.0), "idle": (0.0, 0.0)}),
+        runs.ThreadTimes(300.0, {"python": (9.0, 9.0)}),
     ]
     told = report.text(dataclasses.replace(run, threads=looks), 2, warm_up=0)
     assert told.splitlines()[-1] == (
@@ -104,9 +104,9 @@ def test_the_report_splits_the_time_of_the_slots_by_thread() -> None:
 
 def test_a_trace_is_written_compressed_for_the_browser(tmp_path: Path) -> None:
     target = tmp_path / "sum-rocksdb.trace.json.gz"
-    report.write(a_run(), target)
+    trace_events.write(a_run(), target)
     written = json.loads(gzip.decompress(target.read_bytes()))
-    assert written["traceEvents"] == report.events(a_run())
+    assert written["traceEvents"] == trace_events.events(a_run())
 
 
 def test_the_sampler_sees_how_long_a_process_ran() -> None:

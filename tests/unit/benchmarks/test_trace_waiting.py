@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from sparkstate_tools.tracing import report, waiting
+from sparkstate_tools.tracing import report, runs, waiting
 from sparkstate_tools.tracing.sampling import Sample
 
 
@@ -25,7 +25,7 @@ def table(samples: list[Sample]) -> dict[str, list[str]]:
         {"process": "driver", "pid": 1, "phase": phase, "epoch": epoch, "t_ms": t_ms}
         for phase, epoch, t_ms in (("feed", 0, 0), ("epoch-begin", 1, 300))
     ]
-    told = report.text(report.Run(entries, samples, {1: "driver", 2: "jvm", 3: "slots"}), 2, warm_up=0)
+    told = report.text(runs.Run(entries, samples, {1: "driver", 2: "jvm", 3: "slots"}), 2, warm_up=0)
     _, found, below = told.partition("threads while a processor was idle")
     if not found:
         return {}
