@@ -11,7 +11,7 @@ import pytest
 from sparkstate_tools.tracing import jvm_spans, runs, trace_events
 from sparkstate_tools.tracing.sampling import Sample
 
-COLLECT = "collect at /home/a/sparkstate/spark/feeding.py:177"
+COLLECT = "collect at sparkstate/spark/feeding.py:177"
 
 
 def job(number: int, begin: int, stages: dict[int, str], batch: int | None) -> dict[str, Any]:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from support.scene.decisions import NOW, acts, job, look, pod, revision, running_status
+from support.scene.decisions import NOW, acts, ended, job, look, pod, revision, running_status
 
-from sparkstate_operator import actions, labels, observed
-from sparkstate_operator.decide import restarts
+from sparkstate_operator import actions, clock, labels, observed
+from sparkstate_operator.decide import history, restarts
+from sparkstate_operator.decide.draft import Draft
+from sparkstate_operator.model import resources
+from sparkstate_operator.model.crd import build_schema
+from sparkstate_operator.model.status import MOST_FAILURES
 
 CRON = {"savepoints": {"schedule": "*/5 * * * *"}}
 
@@ -103,7 +108,7 @@ def test_jobs_that_failed_together_come_back_at_times_of_their_own() -> None:
     [
         ({"strategy": "fixed-delay", "fixedDelay": {"attempts": 3}}, 100),
         ({"strategy": "fixed-delay", "fixedDelay": {"attempts": 250}}, 250),
-        ({"strategy": "fixed-delay", "fixedDelay": {"attempts": 1_000_000_000}}, restarts.MOST_KEPT),
+        ({"strategy": "fixed-delay", "fixedDelay": {"attempts": 1_000_000_000}}, MOST_FAILURES),
         ({"strategy": "failure-rate", "failureRate": {"maxFailuresPerInterval": 300}}, 300),
         ({"strategy": "exponential-delay", "exponentialDelay": {"attemptsBeforeResetBackoff": 200}}, 200),
         ({"strategy": "none"}, 100),
@@ -115,4 +120,102 @@ def test_as_many_failures_are_remembered_as_the_strategy_allows(
     wanted = revision(restart=restart)
     assert restarts.kept(wanted) == number
     verdict = restarts.answer(wanted, [NOW - timedelta(seconds=1)] * number, NOW)
-    assert isinstance(verdict, restarts.NoRestart) == (number < restarts.MOST_KEPT)
+    assert isinstance(verdict, restarts.NoRestart) == (number < MOST_FAILURES)
+
+
+def test_more_than_a_hundred_failures_fit_in_the_status() -> None:
+    """The API server would refuse the status otherwise, and no attempt would ever follow."""
+    spec = {"restart": {"strategy": "fixed-delay", "fixedDelay": {"attempts": 250}}}
+    recent = [clock.text(NOW - timedelta(minutes=number)) for number in range(100, 0, -1)]
+    status = {**running_status(restarts={"recent": recent}), "revision": revision(**spec).name}
+    crashed = pod(revision=revision(**spec).name, ready=False, phase="Failed", ended=ended(1, "StorageError"))
+    decided = look(observed.ObservedState(job(status, **spec), NOW, drivers=(crashed,)))
+    assert decided.status["intent"]["action"] == "start"
+    assert len(decided.status["restarts"]["recent"]) == 101
+    of_status = build_schema(resources.JOBS)["properties"]["status"]["properties"]
+    assert of_status["restarts"]["properties"]["recent"]["maxItems"] == MOST_FAILURES
+
+
+def test_a_job_that_a_person_starts_again_has_all_its_restarts() -> None:
+    spec = {"restart": {"strategy": "fixed-delay", "fixedDelay": {"attempts": 3}}}
+    recent = [clock.text(NOW - timedelta(minutes=number)) for number in (3, 2, 1)]
+    status = {**running_status(restarts={"recent": recent}), "revision": revision(**spec).name}
+    crashed = pod(revision=revision(**spec).name, ready=False, phase="Failed", ended=ended(1, "StorageError"))
+    given_up = look(observed.ObservedState(job(status, **spec), NOW, drivers=(crashed,)))
+    assert (given_up.status["phase"], given_up.notes[-1].reason) == ("Failed", "RestartsExhausted")
+    again = {**spec, "restartNonce": 1}
+    status = {**given_up.status, "phase": "Running", "attempt": 2, "revision": revision(**again).name}
+    crashed = pod(
+        2, revision=revision(**again).name, ready=False, phase="Failed", ended=ended(1, "StorageError")
+    )
+    tried = look(observed.ObservedState(job(status, generation=2, **again), NOW, drivers=(crashed,)))
+    assert tried.status["intent"]["action"] == "start", "the first failure of its new life is not the fourth"
+
+
+@pytest.mark.parametrize("phase", ["Failed", "RestoreBlocked"])
+def test_a_driver_that_lives_after_its_job_is_deleted_until_it_is_gone(phase: str) -> None:
+    """The look that ended the job has decided so, and its act was lost."""
+    loops = pod(ready=False, waiting="CrashLoopBackOff", restarts=1, last_ended=ended(1, "UserCodeError"))
+    over = job(running_status(phase=phase))
+    (found,) = acts(look(observed.ObservedState(over, NOW, drivers=(loops,))), actions.DeletePod)
+    assert (found.pod.name, found.why) == ("orders-driver-1", f"the job has ended ({phase})")
+    for kept in (
+        dataclasses.replace(loops, deleting_at=NOW),
+        pod(ready=False, phase="Failed", ended=ended(1, "UserCodeError")),
+    ):
+        assert acts(look(observed.ObservedState(over, NOW, drivers=(kept,))), actions.DeletePod) == []
+
+
+def test_a_savepoint_that_is_deleted_is_not_made_again() -> None:
+    """The driver knows its trigger id, and would answer with the address of data that is gone."""
+    (scheduled,) = made(look(running(NOW)))
+    periodic = {labels.SNAPSHOT_TYPE: labels.PERIODIC}
+    seen = running(NOW, taken("Completed", scheduled, **periodic))
+    status = look(seen).status
+    assert status["lastScheduleTime"] == scheduled
+    later = dataclasses.replace(seen, snapshots=(), job=job(status, **CRON))
+    assert made(look(later)) == []
+    (following,) = made(look(dataclasses.replace(later, now=NOW + timedelta(minutes=5))))
+    assert following > scheduled
+
+
+def test_a_point_of_a_clock_that_was_ahead_is_not_remembered() -> None:
+    ahead = clock.text(NOW + timedelta(days=1))
+    periodic = {labels.SNAPSHOT_TYPE: labels.PERIODIC}
+    found = look(running(NOW, taken("Completed", ahead, **periodic)))
+    assert "lastScheduleTime" not in found.status
+    assert len(made(found)) == 1, "the gap that it would leave is a day"
+
+
+@pytest.mark.parametrize("place", ["spec", "intent", "refused"])
+def test_a_savepoint_that_the_job_is_to_start_from_is_kept(place: str) -> None:
+    """The version that asks for it may not run yet: it is refused, checked, or its spec is not valid."""
+    asking = {"restoreFrom": {"uri": "s3://bucket/old"}, "image": "example/job:2"}
+    limits = {"savepoints": {"maxCount": 1, "interval": "1h"}}
+    periodic = {labels.SNAPSHOT_TYPE: labels.PERIODIC}
+
+    def snapshot(name: str, age_h: int) -> observed.Snapshot:
+        at = NOW - timedelta(hours=age_h)
+        made_at = taken("Completed", clock.text(at), **periodic)
+        status = {"phase": "Completed", "uri": f"s3://bucket/{name}", "completedTime": clock.text(at)}
+        return dataclasses.replace(made_at, name=name, created=at, status=status)
+
+    running_one, asked = revision(**limits), revision(**limits, **asking)
+    status = {**running_status(), "revision": running_one.name}
+    if place != "spec":
+        status[place] = {"intent": {"action": "upgrade", "attempt": 1}, "refused": {"message": "no"}}[place]
+        status[place]["revision"] = asked.name
+    spec = {**limits, **(asking if place == "spec" else {})}
+    seen = observed.ObservedState(
+        job(status, **spec),
+        NOW,
+        drivers=(pod(revision=running_one.name),),
+        snapshots=(snapshot("new", 1), snapshot("old", 2)),
+    )
+    known = {one.name: one for one in (running_one, asked)}
+    draft = Draft(seen, known, running_one)
+    history.keep(draft, running_one)
+    assert acts(draft.decision({}), actions.DeleteSnapshot) == []
+    draft = Draft(dataclasses.replace(seen, job=job(running_status(), **limits)), known, running_one)
+    history.keep(draft, running_one)
+    assert [one.snapshot.name for one in acts(draft.decision({}), actions.DeleteSnapshot)] == ["old"]

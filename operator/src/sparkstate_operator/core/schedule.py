@@ -59,10 +59,14 @@ def due(plan: Plan, now: datetime, done: Collection[datetime], in_flight: bool) 
     point = _newest(plan, now)
     if in_flight or point in done:
         return None
-    believed = [time for time in done if time <= now + timedelta(seconds=SOON_S)]
-    if point <= max(believed, default=plan.created):
+    if point <= max(believed(done, now), default=plan.created):
         return None
     return DueSavepoint(point, naming.trigger_id(plan.uid, point))
+
+
+def believed(done: Collection[datetime], now: datetime) -> list[datetime]:
+    """Those points that no clock which was ahead has made."""
+    return [time for time in done if time <= now + timedelta(seconds=SOON_S)]
 
 
 def wait_s(plan: Plan, now: datetime) -> float:

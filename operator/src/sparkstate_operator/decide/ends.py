@@ -59,11 +59,13 @@ def container_failed(draft: Draft, revision: Revision, pod: observed.Pod) -> Non
 def _try_again(draft: Draft, revision: Revision, message: str) -> None:
     """As the restart strategy says."""
     verdict = restarts.answer(revision, failures(draft), draft.now, spread=draft.seen.job.uid)
+    counts = dict(draft.status.get("restarts") or {})
     if isinstance(verdict, restarts.NoRestart):
         why = f"{verdict.why}; the last failure: {message}"
+        # As with fences below: a job that a person starts again has all its restarts.
+        progress.put_restarts(draft, {**counts, "recent": []})
         _end(draft, job_life.GIVEN_UP, "RestartsExhausted", why)
         return
-    counts = dict(draft.status.get("restarts") or {})
     counts["recent"] = [*(counts.get("recent") or []), clock.text(draft.now)][-restarts.kept(revision) :]
     draft.status["restarts"] = counts
     again(draft, revision, delay_s=verdict.delay_s)

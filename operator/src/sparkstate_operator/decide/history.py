@@ -3,7 +3,10 @@ StateSnapshot is reconciled by itself."""
 
 from __future__ import annotations
 
-from sparkstate_operator import actions, clock, labels
+from collections.abc import Sequence
+from datetime import datetime
+
+from sparkstate_operator import actions, clock, custom_resources, labels, observed
 from sparkstate_operator.core import naming, retention, schedule
 from sparkstate_operator.decide.draft import Draft
 from sparkstate_operator.plan import Revision
@@ -23,9 +26,8 @@ def _ask(draft: Draft, revision: Revision) -> None:
     if plan is None or draft.phase != "Running":
         return
     own = [one for one in draft.seen.snapshots if one.labels.get(labels.JOB_UID) == job.uid]
-    times = [clock.read(one.annotations.get(labels.SCHEDULED)) for one in own if one.periodic]
     in_flight = any(one.phase in UNDER_WAY and one.deleting_at is None for one in own)
-    found = schedule.due(plan, draft.now, [time for time in times if time is not None], in_flight)
+    found = schedule.due(plan, draft.now, _scheduled(draft, own), in_flight)
     if found is not None:
         body = {
             "metadata": {
@@ -44,6 +46,18 @@ def _ask(draft: Draft, revision: Revision) -> None:
     draft.wait(schedule.wait_s(plan, draft.now))
 
 
+def _scheduled(draft: Draft, own: Sequence[observed.Snapshot]) -> list[datetime]:
+    """The points of the schedule that are done: those of the snapshots that exist, and the newest one that was ever
+    seen. A snapshot that is deleted would be asked for again otherwise, and the driver, which knows its trigger id,
+    would answer with data that is gone. The snapshot is seen before it is written down, so that one which could not be
+    made is still due."""
+    read = [clock.read(one.annotations.get(labels.SCHEDULED)) for one in own if one.periodic]
+    times = [time for time in [*read, clock.parse(draft.status.get("lastScheduleTime"))] if time is not None]
+    if believed := schedule.believed(times, draft.now):
+        draft.put("lastScheduleTime", clock.text(max(believed)))
+    return times
+
+
 def _let_go(draft: Draft, revision: Revision) -> None:
     wanted = retention.limits(revision.resolved)
     own = {
@@ -60,10 +74,18 @@ def _let_go(draft: Draft, revision: Revision) -> None:
         )
         for one in own.values()
     ]
-    in_use = {
-        str(draft.start.uri),
-        str(revision.get("restoreFrom.uri", "")),
-        str(revision.get("restoreFrom.snapshotRef.name", "")),
-    }
-    for expired in retention.expired(shown, wanted, draft.now, in_use - {""}):
+    for expired in retention.expired(shown, wanted, draft.now, _in_use(draft, revision)):
         draft.acts.append(actions.DeleteSnapshot(own[expired.name], f"by {expired.reason}"))
+
+
+def _in_use(draft: Draft, revision: Revision) -> set[str]:
+    """Addresses and names of the savepoints that the job starts from: as it runs, as its spec asks for it, though that
+    may not be possible yet, and as an act under way or a refused version does."""
+    named = {draft.intent.get("revision"), (draft.status.get("refused") or {}).get("revision")}
+    known = [one.resolved.spec for name, one in draft.revisions.items() if name in named]
+    specs = [draft.seen.job.spec, revision.resolved.spec, *known]
+    found = {str(draft.start.uri or "")}
+    for spec in specs:
+        for path in ("restoreFrom.uri", "restoreFrom.snapshotRef.name"):
+            found.add(str(custom_resources.told(spec, path) or ""))
+    return found - {""}

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from sparkstate_operator.core import naming
+from sparkstate_operator.model.status import MOST_FAILURES
 from sparkstate_operator.plan import Revision
 
-MOST_KEPT = 1000
-"""Failure times kept in the status at most, 25 kB of it. A strategy that allows more never gives up."""
 KUBELET_FIRST_S, KUBELET_LONGEST_S = 10.0, 300.0
 """The kubelet's delays before it starts a container again: they double."""
 
@@ -50,14 +49,15 @@ def answer(
 
 
 def kept(revision: Revision) -> int:
-    """How many failure times the strategy looks back on: 100, or as many as it allows if that is more."""
+    """How many failure times the strategy looks back on: 100, or as many as it allows if that is more. A strategy that
+    allows more than the status keeps never gives up."""
     allowed = {
         "fixed-delay": "restart.fixedDelay.attempts",
         "failure-rate": "restart.failureRate.maxFailuresPerInterval",
         "exponential-delay": "restart.exponentialDelay.attemptsBeforeResetBackoff",
     }.get(_strategy(revision))
     asked = int(revision.get(allowed, 0)) if allowed else 0
-    return min(max(asked, 100), MOST_KEPT)
+    return min(max(asked, 100), MOST_FAILURES)
 
 
 def _strategy(revision: Revision) -> str:

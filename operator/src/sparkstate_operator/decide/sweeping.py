@@ -5,7 +5,7 @@ from __future__ import annotations
 from sparkstate_operator import actions, observed
 from sparkstate_operator.config import DriverRole
 from sparkstate_operator.core import job_life, naming
-from sparkstate_operator.decide.draft import Draft
+from sparkstate_operator.decide.draft import TERMINAL, Draft
 from sparkstate_operator.observed import Death
 from sparkstate_operator.plan import Revision
 
@@ -13,8 +13,8 @@ KEPT_REVISIONS = 10
 
 
 def sweep(draft: Draft, role: DriverRole) -> None:
-    """Executors of a driver, or of a life of it, that is over; pods that a sidecar keeps after their driver's end;
-    Secret and ConfigMap of older attempts; revisions that nothing names.
+    """Executors of a driver, or of a life of it, that is over; pods that a sidecar keeps after their driver's end, or
+    that are alive after the job's; Secret and ConfigMap of older attempts; revisions that nothing names.
 
     The newest attempt's ConfigMap stays: its trace keeps the number from being used again.
     ``role``: of drivers with executors.
@@ -29,6 +29,8 @@ def sweep(draft: Draft, role: DriverRole) -> None:
         if pod.lingers:
             # Nothing is lost with the pod: its driver's last word is in the status, which is written before this act.
             draft.acts.append(actions.DeletePod(pod, "its driver has ended, and other containers run on"))
+        elif _outlives_job(draft, pod):
+            draft.acts.append(actions.DeletePod(pod, f"the job has ended ({draft.phase})"))
         elif (
             pod.attempt < draft.attempt
             and pod.death is Death.CONFIRMED
@@ -39,6 +41,13 @@ def sweep(draft: Draft, role: DriverRole) -> None:
     _revisions(draft)
     _standing(draft, role)
     _checks(draft)
+
+
+def _outlives_job(draft: Draft, pod: observed.Pod) -> bool:
+    """Whether the kubelet would start a driver again that must not run. The decision that ended the job deleted the
+    pod, but that act may not have been carried out, and nothing else repeats it."""
+    is_over = draft.phase in TERMINAL and not draft.intent
+    return is_over and pod.deleting_at is None and pod.death is not Death.CONFIRMED
 
 
 def _executors(draft: Draft) -> None:

@@ -54,6 +54,10 @@ class Failure(Model):
     exit_code: int | None = status_field("Exit code of the driver.")
 
 
+MOST_FAILURES = 1000
+"""Failure times that the status keeps at most, 25 kB of it."""
+
+
 class Restarts(Model):
     """Restarts, counted by the component that made them."""
 
@@ -69,7 +73,7 @@ class Restarts(Model):
         max_length=100,
     )
     recent: tuple[datetime, ...] | None = status_field(
-        "Failures that the restart strategy counts, oldest first.", strict=False, max_length=100
+        "Failures that the restart strategy counts, oldest first.", strict=False, max_length=MOST_FAILURES
     )
 
 
@@ -154,6 +158,9 @@ class StatefulSparkJobStatus(Model):
     )
     last_checkpoint: Checkpoint | None = status_field("The newest completed checkpoint.")
     last_savepoint: Checkpoint | None = status_field("The newest completed savepoint.")
+    last_schedule_time: datetime | None = status_field(
+        "The newest point of the savepoints' schedule for which there was a savepoint.", strict=False
+    )
     last_failure: Failure | None = status_field("The newest failure.")
     restarts: Restarts | None = status_field("Restarts since the job was created.")
     intent: Intent | None = status_field("The act that is under way.")

@@ -21,7 +21,7 @@ _PROGRESS: Final = "org.apache.spark.sql.streaming.StreamingQueryListener$QueryP
 _PLACE: Final = re.compile(r" at (?:.*/)?([^/:]+):\d+$")
 _NS: Final = 1e9
 TRACKS: Final = ("micro-batches", "jobs", "tasks")
-"""What Spark divides: a micro-batch has jobs, a job has tasks."""
+"""The levels of Spark's work: a micro-batch has jobs, a job has tasks."""
 
 
 def settings(folder: Path) -> dict[str, str]:
@@ -48,14 +48,14 @@ class JvmSpan:
     cpu_s: float | None = None
     """Processor time of the threads of its tasks; None: unknown."""
     told: Mapping[str, float] = field(default_factory=dict)
-    """What else Spark tells of it, in ms."""
+    """Further times that Spark tells of it, in ms, by name."""
     lane: int = 0
     """Spans of a track that overlap have different ones."""
 
 
 def read(folder: Path) -> list[JvmSpan]:
-    """The spans in the event log that a folder holds, once Spark has ended. Raises ``FileNotFoundError`` if there is
-    none."""
+    """The spans in the event log that a folder holds, once Spark has ended. Raises
+    ``FileNotFoundError`` if it holds none."""
     files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
     if not files:
         raise FileNotFoundError(f"Spark wrote no event log into {folder}")

@@ -54,7 +54,7 @@ class Run:
     threads: list[ThreadTimes] = field(default_factory=list)
     """Those of the slots, looked at less often than the samples."""
     jvm: list[JvmSpan] = field(default_factory=list)
-    """What Spark's event log tells."""
+    """The spans of Spark's event log."""
 
 
 def spans(entries: Sequence[dict[str, Any]]) -> list[Span]:
