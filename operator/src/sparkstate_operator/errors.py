@@ -32,7 +32,8 @@ class SpecInvalid(OperatorError):
 
 
 class ApiError(OperatorError):
-    """Any answer of the API server other than success. ``status`` 0: there was no answer."""
+    """Any answer of the API server other than success. ``status`` 0: there was no answer, or a success that
+    cannot be read."""
 
     def __init__(self, status: int, message: str, retry_after_s: float | None = None) -> None:
         super().__init__(message)

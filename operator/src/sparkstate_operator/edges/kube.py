@@ -26,6 +26,8 @@ Object = dict[str, Any]
 FIELD_MANAGER = "sparkstate-operator"
 REQUEST_TIMEOUT_S = 15.0
 PAGE = 500
+SHOWN = 200
+"""Bytes of an unreadable answer that its error shows."""
 JSON = "application/json"
 META_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 META_OF_ONE = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
@@ -221,9 +223,11 @@ class Kube:
             self._count(verb, kind.plural, 0)
             raise errors.ApiError(0, f"{verb} {path}: no answer ({type(error).__name__}: {error})") from error
         self._count(verb, kind.plural, response.status)
-        document: Object = json.loads(data) if data else {}
+        document, retry_after = _document(data), response.headers.get("Retry-After")
+        if document is None:
+            raise _unreadable(response.status, verb, path, data, retry_after)
         if response.status >= 400:
-            raise _error(response.status, verb, path, document, response.headers.get("Retry-After"))
+            raise _error(response.status, verb, path, document, retry_after)
         return _trimmed(document)
 
 
@@ -241,9 +245,38 @@ def _trimmed(document: Object) -> Object:
     return document
 
 
+def _document(data: bytes) -> Object | None:
+    """The JSON object in an answer, None for any other answer. A proxy answers with text or HTML, and so does the API
+    server itself where it turns a request away (429) or knows no such resource."""
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _unreadable(status: int, verb: str, path: str, data: bytes, retry_after: str | None) -> errors.ApiError:
+    """The error for an answer without a JSON object. Of the statuses only 429 keeps its meaning.
+
+    Any other answer may come from a program between the operator and the API server, and tells nothing of an object.
+    Taken for ``NotFound``, the 404 of a proxy would say that a job is gone, or that no operator holds the Lease.
+    """
+    text = data[:SHOWN].decode(errors="replace").strip()
+    message = f"{verb} {path}: the answer is not a JSON object: {text!r} ({status})"
+    delay_s = _delay_s(retry_after)
+    if status == 429:
+        return errors.Refused(status, message, delay_s)
+    return errors.ApiError(status if status >= 400 else 0, message, delay_s)
+
+
+def _delay_s(retry_after: str | None) -> float | None:
+    """The seconds of the header; None where it is missing or gives a date."""
+    return float(retry_after) if retry_after and retry_after.isdecimal() else None
+
+
 def _error(status: int, verb: str, path: str, document: Object, retry_after: str | None) -> errors.ApiError:
     message = f"{verb} {path}: {document.get('message', 'no message')} ({status})"
-    delay = float(retry_after) if retry_after and retry_after.isdecimal() else None
+    delay = _delay_s(retry_after)
     if status == 429 or _WEBHOOK.search(message):
         return errors.Refused(status, message, delay)
     if status == 404:
