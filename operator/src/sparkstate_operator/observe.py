@@ -132,7 +132,8 @@ class Observer:
         found = await asyncio.gather(*(self._listed(kind, namespace, name) for kind in kinds))
         every = [(kind, child) for kind, children_ in zip(kinds, found, strict=True) for child in children_]
         mine = [(kind, child) for kind, child in every if _uid(child) == uid]
-        return mine, tuple((kind, child) for kind, child in every if _uid(child) != uid)
+        # The operator labels all its objects with the uid of their job. An object without one is somebody else's.
+        return mine, tuple((kind, child) for kind, child in every if _uid(child) not in ("", uid))
 
     async def _listed(self, kind: k.Kind, namespace: str, name: str) -> list[observed.Child]:
         bodies = await self._kube.list(kind, namespace, f"{labels.JOB}={name}")

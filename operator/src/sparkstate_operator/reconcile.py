@@ -12,13 +12,11 @@ import dataclasses
 import logging
 import math
 from collections.abc import Callable, Mapping
-from datetime import timedelta
 
 from sparkstate_operator import (
     actions,
     clock,
     errors,
-    job_pods,
     judging,
     kept_look,
     labels,
@@ -26,6 +24,7 @@ from sparkstate_operator import (
     pacing,
     plan,
     steps,
+    strays,
 )
 from sparkstate_operator.apply import Applier
 from sparkstate_operator.config import Config
@@ -33,13 +32,13 @@ from sparkstate_operator.custody import Custody
 from sparkstate_operator.decide import decide, deletion
 from sparkstate_operator.decide.draft import IDLE
 from sparkstate_operator.edges import kube as k
-from sparkstate_operator.edges.neighbours import Neighbours
+from sparkstate_operator.edges.neighbours import Neighbours, Others
 from sparkstate_operator.events import Recorder
 from sparkstate_operator.memories import UNHEARD, Key, Memories
 from sparkstate_operator.memory import Memory
 from sparkstate_operator.metrics import Metrics
 from sparkstate_operator.model.status import PROGRESS_FIELDS
-from sparkstate_operator.observe import HeardReport, Look, Observer
+from sparkstate_operator.observe import HeardReport, Observer
 from sparkstate_operator.queue import Requeue
 from sparkstate_operator.snapshots import Snapshots
 
@@ -210,15 +209,15 @@ class Reconciler:
         finally:
             if deep:
                 self._comparisons.end(key)
-        for kind, child in look.strays:
-            await self._applier.delete_stray(kind, child, key.namespace)
+        failed = await strays.delete(self._applier, look.strays, key.namespace)
         if look.seen is None:
-            self.memories.forget(key)
-            self._judged.pop(key, None)
-            self._comparisons.drop(key)
-            return await self._custody.leave(key, k.JOBS, look.others, key.namespace)
+            return await self._leave(key, look.others, failed)
         self._custody.is_ours(key)
-        if look.seen.job.deleting_at is None and self._waits_for_strays(look):
+        lives = look.seen.job.deleting_at is None
+        if failed is not None and lives:
+            # The stray may have a name that the job needs. A deletion needs none, and its deadline must not wait.
+            raise failed
+        if lives and strays.may_run(look.strays, self._clock.now()):
             memory.stirred = (
                 True  # nothing was decided, so the event that caused this look is still unanswered
             )
@@ -227,7 +226,7 @@ class Reconciler:
             memory.last.deep_s = now_s
         seen = dataclasses.replace(look.seen, progress_due=self._due(memory))
         wanted, invalid = self._judge(key, seen.job)
-        if seen.job.deleting_at is not None:
+        if not lives:
             invalid = (
                 ""  # a deletion goes by the revision that runs, so a spec that cannot run must not hold it up
             )
@@ -260,6 +259,17 @@ class Reconciler:
         wait_s = resync_s if wait_s is None else min(wait_s, resync_s)
         return Requeue(wait_s, exact=wait_s < 1.0)
 
+    async def _leave(self, key: Key, others: Others | None, failed: Exception | None) -> Requeue | None:
+        """The job is gone, or another operator's. ``failed``: a stray could not be deleted, and nothing but this error
+        brings the key back."""
+        self.memories.forget(key)
+        self._judged.pop(key, None)
+        self._comparisons.drop(key)
+        left = await self._custody.leave(key, k.JOBS, others, key.namespace)
+        if failed is not None:
+            raise failed
+        return left
+
     def _compares(self, key: Key, memory: Memory, now_s: float) -> bool:
         """Whether a look compares all children: they were not compared lately, and it is this job's turn."""
         since_s = memory.last.deep_s
@@ -283,14 +293,6 @@ class Reconciler:
                 "a deletion is forced", extra={"object": seen.job.name, "namespace": seen.job.namespace}
             )
             return deletion.by_force(seen, self._timeless, f"{type(error).__name__}: {error}")
-
-    def _waits_for_strays(self, look: Look) -> bool:
-        """Whether a pod of an earlier job of this name may still run: the new job waits for it as for
-        a pod of its own."""
-        patience = timedelta(seconds=plan.DEFAULT_DEATH_S)
-        pods = (job_pods.read(child.body) for kind, child in look.strays if kind is k.PODS)
-        now = self._clock.now()
-        return any(pod.deleting_at is None or now < pod.deleting_at + patience for pod in pods)
 
     def _judge(self, key: Key, job: observed.Job) -> tuple[plan.Revision | None, str]:
         """The spec with the chart's defaults, or the reason why it cannot run."""

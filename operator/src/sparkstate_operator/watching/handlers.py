@@ -108,16 +108,17 @@ def registry(
     @kopf.on.event("", "v1", k.PODS.plural, labels={labels.JOB: kopf.PRESENT}, registry=found)  # type: ignore[arg-type]
     async def pod_event(namespace: str, body: Mapping[str, Any], **_: Any) -> None:
         key = Key("job", namespace, body["metadata"]["labels"][labels.JOB])
-        if saw_pod(key, body):
+        # A label may be empty, and the path of an object without a name is that of the list.
+        if key.name and saw_pod(key, body):
             enqueue(key)
 
     @kopf.on.event("batch", "v1", k.COMMANDS.plural, labels=OURS, registry=found)  # type: ignore[arg-type]
     async def command_event(namespace: str, body: Mapping[str, Any], **_: Any) -> None:
         marks = body["metadata"]["labels"]
-        if labels.SNAPSHOT in marks:
-            enqueue(Key("snapshot", namespace, marks[labels.SNAPSHOT]))
-        elif labels.JOB in marks:
-            enqueue(Key("job", namespace, marks[labels.JOB]))
+        if snapshot := marks.get(labels.SNAPSHOT):
+            enqueue(Key("snapshot", namespace, snapshot))
+        elif job := marks.get(labels.JOB):
+            enqueue(Key("job", namespace, job))
 
     return found
 
