@@ -142,6 +142,13 @@ class DeleteAttempt:
 
 
 @dataclass(frozen=True)
+class DeleteSecret:
+    """The Secret of an attempt that has no ConfigMap; it may be gone already."""
+
+    attempt: int
+
+
+@dataclass(frozen=True)
 class DeleteChild:
     """Any other child."""
 
@@ -224,8 +231,8 @@ class DeleteCommand:
 
 Action = (
     AddFinalizer | RemoveFinalizer | CreateRevision | EnsureChildren | StartAttempt | DeletePod | DeleteAttempt
-    | DeleteChild | DeleteRevision | TriggerSavepoint | LetClaim | CreateSnapshot | DeleteSnapshot | CreateCommand
-    | CreateCheck | DeleteCommand
+    | DeleteSecret | DeleteChild | DeleteRevision | TriggerSavepoint | LetClaim | CreateSnapshot | DeleteSnapshot
+    | CreateCommand | CreateCheck | DeleteCommand
 )  # fmt: skip
 
 

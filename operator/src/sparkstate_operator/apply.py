@@ -172,6 +172,8 @@ class Applier:
                 context = self.context(seen.job, revisions[action.revision])
                 body = _built(context, lambda: check.job(context, action))
                 await self._create(Write.CREATE_COMMAND, k.COMMANDS, seen.job.namespace, body, _of(seen.job))
+            case actions.DeleteSecret(attempt):
+                await self._delete_secret(attempt, seen.job.namespace, seen.job.uid)
             case actions.DeleteCommand(command):
                 await self.delete_command(command, seen.job.namespace)
             case actions.LetClaim(pod):
@@ -271,9 +273,7 @@ class Applier:
         if live is None or live["metadata"]["uid"] != pod.uid or live["metadata"].get("deletionTimestamp"):
             return
         if live["metadata"].get("labels", {}).get(labels.JOB_UID) != uid:
-            raise errors.Foreign(
-                f"pod {namespace}/{pod.name} has lost the label of its job; it is left alone"
-            )
+            raise errors.Foreign(f"pod {namespace}/{pod.name} has lost the label of its job, and stays")
         version = live["metadata"]["resourceVersion"]
         _log.info("deleting pod", extra={"pod": pod.name, "namespace": namespace, "why": why})
         await self._write(
@@ -283,9 +283,12 @@ class Applier:
 
     async def _delete_attempt(self, child: observed.Child, namespace: str, uid: str) -> None:
         """The Secret goes first, because only the ConfigMap leads to it: Secrets are never listed."""
-        secret = naming.token_secret(uid, child.attempt or 0)
-        await self._write(Write.DELETE_SECRET, lambda: self._kube.delete(k.SECRETS, namespace, secret))
+        await self._delete_secret(child.attempt or 0, namespace, uid)
         await self._delete(Write.DELETE_CONFIG_MAP, k.CONFIG_MAPS, namespace, child)
+
+    async def _delete_secret(self, attempt: int, namespace: str, uid: str) -> None:
+        secret = naming.token_secret(uid, attempt)
+        await self._write(Write.DELETE_SECRET, lambda: self._kube.delete(k.SECRETS, namespace, secret))
 
     async def _delete(
         self, write: Write, kind: k.Kind, namespace: str, one: Named, version: str | None = None

@@ -7,9 +7,10 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from support.scene.decisions import NOW, acts, job, look, pod, running_status
+from support.scene.decisions import NOW, acts, job, look, pod, running_status, trace
 
 from sparkstate_operator import actions, observed
+from sparkstate_operator.config import Config
 from sparkstate_operator.core import deadlines, naming
 from sparkstate_operator.decide import deletion
 
@@ -125,6 +126,27 @@ def test_the_last_word_of_the_driver_is_taken_while_its_data_is_deleted() -> Non
     told = look(deleted("purge", over))
     assert taken(told) == "purged"
     assert told.status["lastSavepoint"]["uri"] == "s3://bucket/sp-1"
+
+
+@pytest.mark.parametrize(
+    ("traces", "secrets"), [((), [1]), ((0,), [1]), ((1,), [])], ids=["none", "of a command", "its own"]
+)
+def test_the_secret_of_an_attempt_whose_config_map_was_never_made_goes_with_the_job(
+    traces: tuple[int, ...], secrets: list[int]
+) -> None:
+    """A quota refused the ConfigMap: nothing that can be listed leads to the Secret."""
+    seen = later(deleted("retain", config_maps=tuple(trace(attempt) for attempt in traces)))
+    for decision in (look(seen), deletion.by_force(seen, Config(), "a defect")):
+        assert [one.attempt for one in acts(decision, actions.DeleteSecret)] == secrets
+        assert isinstance(decision.actions[-1], actions.RemoveFinalizer)
+
+
+@pytest.mark.parametrize("attempt", [0, naming.MAX_ATTEMPT + 1], ids=["none yet", "no name has room for it"])
+def test_no_secret_is_looked_for_under_a_number_that_no_attempt_has(attempt: int) -> None:
+    seen = deleted("retain")
+    status = {**seen.job.status, "attempt": attempt}
+    seen = dataclasses.replace(seen, job=dataclasses.replace(seen.job, status=status))
+    assert acts(deletion.by_force(later(seen), Config(), "a defect"), actions.DeleteSecret) == []
 
 
 @pytest.mark.parametrize(

@@ -276,3 +276,11 @@ def test_a_finalizer_that_cannot_be_removed_is_told() -> None:
     with pytest.raises(errors.Refused):
         carry_out(kube, observed.ObservedState(gone, NOW), decision, Config(mark="ops/ours"))
     assert len(kube.events) == 1
+
+
+def test_a_secret_without_a_config_map_is_deleted_by_its_name_alone() -> None:
+    gone = dataclasses.replace(MARKED, deleting_at=NOW)
+    decision = actions.Decision(gone.status, actions=(actions.DeleteSecret(3),))
+    kube = Kube()
+    carry_out(kube, observed.ObservedState(gone, NOW), decision, Config())
+    assert kube.wrote == ["delete secrets/sparkstate-uid-1-3"]

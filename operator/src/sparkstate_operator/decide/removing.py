@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sparkstate_operator import actions, kept_name, labels
 from sparkstate_operator.config import Config
+from sparkstate_operator.core import naming
 from sparkstate_operator.decide.draft import Draft
 
 
@@ -49,6 +50,17 @@ def remove_all(draft: Draft, *, purged: bool) -> None:
             actions.DeleteSnapshot(one, "the job is purged") for one in own if one.deleting_at is None
         )
     draft.acts.extend(actions.DeleteAttempt(child) for child in seen.config_maps)
+    _secret_alone(draft)
     draft.acts.extend(actions.DeleteChild(child) for child in seen.children or ())
     draft.acts.extend(actions.DeleteRevision(child) for child in seen.revisions)
     draft.acts.append(actions.RemoveFinalizer())
+
+
+def _secret_alone(draft: Draft) -> None:
+    """The Secret is made before the ConfigMap. Where a quota or a webhook refused the latter, or the operator ended
+    between the two, nothing but the status leads to the Secret, and nobody lists Secrets."""
+    attempt = draft.attempt
+    if 0 < attempt <= naming.MAX_ATTEMPT and all(
+        child.attempt != attempt for child in draft.seen.config_maps
+    ):
+        draft.acts.append(actions.DeleteSecret(attempt))
