@@ -75,6 +75,7 @@ class Leading:
         """Work. ``keeping`` renews the Lease: its end is the end of this."""
         config, process = self._config, self._process
         await self._adopt()
+        self._watches.begin()
         stop = asyncio.Event()
         heard = handlers.Listeners(self._enqueue, self._memories.saw_pod, self._memories.listed_snapshot)
         registry = handlers.registry(

@@ -64,6 +64,8 @@ class _Entry:
     due_s: float | None = None
     patient: bool = False
     running: bool = False
+    since_s: float = 0.0
+    """When the key that runs was due."""
     again_s: float | None = None
     failures: int = 0
     ticket: int = 0
@@ -96,8 +98,8 @@ class KeyedQueue(Generic[Key]):
         self._tickets = itertools.count(1)
         self._changed = asyncio.Event()
         self._places = asyncio.Semaphore(0)
-        self.progress_s = monotonic()
-        """When a reconcile last ended or there was nothing to do."""
+        self._ended_s = monotonic()
+        """When a reconcile last ended."""
 
     def add(self, key: Key, delay_s: float = 0.0, *, patient: bool = False) -> None:
         """Reconcile ``key``, at the earliest after ``delay_s``; never later than it would have been anyway."""
@@ -129,11 +131,15 @@ class KeyedQueue(Generic[Key]):
 
     def stalled_s(self) -> float:
         """How long there has been work without any reconcile ending. The liveness probe's question,
-        asked from its thread."""
-        return self._monotonic() - self.progress_s if self.waiting or self._busy() else 0.0
+        asked from its thread.
 
-    def _busy(self) -> bool:
-        return any(entry.running for entry in self._known())
+        Time without work does not count. Otherwise the first key after a quiet night would look like a stall of hours
+        until its reconcile ends, and the operator would be restarted for it.
+        """
+        now_s = self._monotonic()
+        work_s = [entry.since_s if entry.running else entry.due_s for entry in self._known()]
+        since_s = min((one_s for one_s in work_s if one_s is not None), default=now_s)
+        return max(0.0, now_s - max(since_s, self._ended_s))
 
     def _known(self) -> list[_Entry]:
         """A copy, made in one step of the interpreter. Probes and scrapes ask from threads of their own, and failed now
@@ -153,9 +159,10 @@ class KeyedQueue(Generic[Key]):
         5,000 jobs 6 drivers a second were polled instead of 100."""
         for patient in (True, False):
             if self._head_s(patient=patient) == 0.0:
-                _, _, key = heapq.heappop(self._heaps[patient])
+                due_s, _, key = heapq.heappop(self._heaps[patient])
                 entry = self._entries[key]
-                entry.due_s, entry.running = None, True
+                entry.since_s, entry.running = due_s, True
+                entry.due_s = None
                 if patient:
                     self._patience.begin(key)
                 return key
@@ -185,7 +192,7 @@ class KeyedQueue(Generic[Key]):
         entry.running = False
         self._patience.end(key)
         self._changed.set()  # a patient one may be taken now
-        self.progress_s = self._monotonic()
+        self._ended_s = self._monotonic()
         again_s, entry.again_s = entry.again_s, None
         due_s = self._due_after(key, entry, result)
         if isinstance(result, Exception) and again_s is not None and due_s is not None:

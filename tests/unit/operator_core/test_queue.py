@@ -112,6 +112,27 @@ def test_work_that_does_not_end_is_seen_as_a_stall() -> None:
     assert found.stalled_s() == 0.0
 
 
+def test_time_without_work_is_no_stall() -> None:
+    """A stall makes the liveness probe restart the operator."""
+    clock = Clock()
+    found = queue(clock)
+    clock.now_s += 4000.0
+    found.add("event")
+    assert found.stalled_s() == 0.0
+    assert found.take() == "event"
+    clock.now_s += 1.0
+    assert found.stalled_s() == 1.0
+    found.done("event", Requeue(4000.0, exact=True))
+    clock.now_s += 4000.0
+    assert found.stalled_s() == 0.0, "it is due again, and nothing was due before"
+    clock.now_s += 400.0
+    assert found.stalled_s() == 400.0, "nobody takes it"
+    assert found.take() == "event"
+    assert found.stalled_s() == 400.0
+    found.add("other", 10.0)
+    assert found.stalled_s() == 400.0, "work that begins later ends no stall"
+
+
 def test_keys_are_worked_on_at_once_and_one_failure_ends_nothing() -> None:
     done: list[str] = []
 

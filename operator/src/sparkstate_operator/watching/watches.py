@@ -21,6 +21,11 @@ class Watches:
         self._wrong: dict[str, str] = dict.fromkeys(paths, "is not connected yet")
         self._listed_since_s: dict[str, float] = dict.fromkeys(self._wrong, monotonic())
 
+    def begin(self) -> None:
+        """Now the lists begin. The inventory before them may take longer than anybody waits for a list; counted from
+        the start of the process, no poll waited for them any more."""
+        self._listed_since_s = dict.fromkeys(self._wrong, self._monotonic())
+
     def answered(self, path: str, status: int, *, watch: bool) -> None:
         """A request for the list at ``path`` was answered; with ``watch`` its events follow."""
         if status >= 400:

@@ -1,0 +1,61 @@
+"""The order in which a process that leads begins its work."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from support.scene.decisions import NOW
+
+from sparkstate_operator import hooks, inventory
+from sparkstate_operator.config import Config
+from sparkstate_operator.leading import Leading
+from sparkstate_operator.lease import LeaseSettings
+from sparkstate_operator.managing import Manager
+from sparkstate_operator.metrics import Metrics
+from sparkstate_operator.process import Process
+from sparkstate_operator.watching import handlers, relabelled_jobs
+
+
+class Clock:
+    """Goes as far as it is told."""
+
+    now_s = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def now(self) -> Any:
+        return NOW
+
+
+def test_polls_wait_for_the_lists_however_long_the_inventory_took(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, waits = Clock(), []
+
+    async def take(*_: Any) -> list[inventory.FoundJob]:
+        clock.now_s += inventory.LONGEST_S
+        return []
+
+    async def nothing(*_: Any) -> None:
+        return None
+
+    async def lead() -> None:
+        process = Process(LeaseSettings("ops", "ours", "me"), None, hooks.NoHooks())
+        no: Any = None
+        leading = Leading(no, b"", Manager("ops", "ours", ""), Config(), process, clock, Metrics())
+
+        async def watch(*_: Any) -> None:
+            waits.append(leading._watches.lists())
+
+        monkeypatch.setattr(handlers, "watch", watch)
+        keeping = asyncio.create_task(asyncio.sleep(60))
+        try:
+            await leading.run(keeping)
+        finally:
+            await leading.close()
+
+    monkeypatch.setattr(inventory, "take", take)
+    monkeypatch.setattr(relabelled_jobs, "find", nothing)
+    asyncio.run(lead())
+    assert waits == [True]
