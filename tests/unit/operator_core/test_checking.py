@@ -310,6 +310,29 @@ def test_its_pod_asks_for_no_more_than_its_limit_and_for_no_device() -> None:
     assert container["resources"]["requests"]["cpu"] == "100m"
 
 
+@pytest.mark.parametrize(
+    ("limits", "requests"),
+    [
+        ({"cpu": "50m"}, {"cpu": "50m"}),
+        ({"cpu": 0.05}, {"cpu": "0.05"}),
+        ({"cpu": "+2"}, {"cpu": "100m"}),
+        ({"cpu": "half"}, {"cpu": "100m"}),
+        ({"ephemeral-storage": "200Gi"}, {"ephemeral-storage": "100Mi"}),
+        ({"ephemeral-storage": "5Mi"}, {"ephemeral-storage": "5Mi"}),
+    ],
+    ids=["little", "a number", "much", "unreadable", "a large disk", "a small disk"],
+)
+def test_its_pod_asks_for_little_and_for_no_more_than_a_limit(
+    limits: dict[str, Any], requests: dict[str, str]
+) -> None:
+    """A limit without a request is taken for the request as well, and no node has room for a second driver's disk."""
+    driver = {"name": "driver", "resources": {"limits": limits}}
+    spec = made(driverTemplate={"spec": {"containers": [driver]}})["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    asked = {"cpu": "100m", "memory": "512Mi", **requests}
+    assert container["resources"]["requests"] == asked
+
+
 def test_the_check_begins_when_the_status_says_so() -> None:
     begun = look(stored())
     assert clock.parse(begun.status["intent"]["since"]) == NOW
