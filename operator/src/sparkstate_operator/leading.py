@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from sparkstate_operator import clock, errors, inventory, managing, pacing
@@ -33,11 +33,12 @@ CREST = 1.2
 
 class Leading:
     """See the module. :meth:`run` works; probes and metrics ask the rest, from threads of their own. ``key``: what
-    drivers' tokens derive from."""
+    drivers' tokens derive from. ``require`` ends a process that has lost its Lease; ``kube`` asks it by itself."""
 
     def __init__(
         self,
         kube: Kube,
+        require: Callable[[], None],
         key: bytes,
         own: managing.Manager,
         config: Config,
@@ -57,7 +58,7 @@ class Leading:
             held=self._watches.lists,
             patient_per_s=CREST * config.polls_per_s,
         )
-        self._drivers = Drivers(clock_, process.driver_port or DRIVER_PORT, self._queue.aside)
+        self._drivers = Drivers(clock_, process.driver_port or DRIVER_PORT, self._queue.aside, require)
         neighbours = Neighbours(kube, own, clock_)
         self._reconciler = Reconciler(
             Observer(kube, self._drivers, key, neighbours),

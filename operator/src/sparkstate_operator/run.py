@@ -79,7 +79,7 @@ class _Operator:
             metrics.leading.set(1)
             keeping = asyncio.create_task(leadership.keep(), name="lease")
             try:
-                await self._lead(kube, config, keeping)
+                await self._lead(kube, leadership, config, keeping)
             finally:
                 keeping.cancel()
                 await asyncio.wait([keeping], timeout=END_S)
@@ -97,9 +97,13 @@ class _Operator:
         uid = await naming_cluster.identity(leases, told)
         return dataclasses.replace(told, cluster=name, cluster_found=not told.cluster, cluster_id=uid)
 
-    async def _lead(self, kube: Kube, config: Config, keeping: asyncio.Task[None]) -> None:
-        key = await self._key(kube)
-        self._leading = Leading(kube, key, self._own, config, self._process, self._clock, self._metrics)
+    async def _lead(
+        self, kube: Kube, leadership: Leadership, config: Config, keeping: asyncio.Task[None]
+    ) -> None:
+        key, require = await self._key(kube), leadership.require
+        self._leading = Leading(
+            kube, require, key, self._own, config, self._process, self._clock, self._metrics
+        )
         await self._leading.run(keeping)
 
     async def _key(self, kube: Kube) -> bytes:

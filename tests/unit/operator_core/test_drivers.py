@@ -303,3 +303,41 @@ def test_a_driver_is_asked_at_an_address_of_ipv6() -> None:
             listening.close()
 
     asyncio.run(scenario())
+
+
+class Ended(Exception):
+    """Instead of the end of the process."""
+
+
+def test_a_process_that_loses_its_lease_while_a_write_waits_for_its_turn_tells_the_driver_nothing() -> None:
+    async def scenario() -> None:
+        server, lost = Server(), False
+
+        def require() -> None:
+            if lost:
+                raise Ended
+
+        listening = await asyncio.start_server(server.answer, HEALTHY, 0)
+        port = listening.sockets[0].getsockname()[1]
+        found = driver.Drivers(Clock(), port, contextlib.nullcontext, require)
+        try:
+            await found.let_claim(HEALTHY, KEYS, "uid", 1)
+            assert server.asked == 1
+            found._calls = asyncio.Semaphore(0)
+            writes = [
+                asyncio.create_task(found.let_claim(HEALTHY, KEYS, "uid", 1)),
+                asyncio.create_task(found.trigger(HEALTHY, KEYS, "uid", 1, "t", stop=True, directory=None)),
+            ]
+            await asyncio.sleep(0.1)
+            lost = True
+            for _ in writes:
+                found._calls.release()
+            ends = await asyncio.gather(*writes, return_exceptions=True)
+            assert [type(end) for end in ends] == [Ended, Ended]
+            assert server.asked == 1
+            assert await found.status(HEALTHY, KEYS, "uid", 1) == {"phase": "RUNNING"}, "to look is no write"
+        finally:
+            await found.close()
+            listening.close()
+
+    asyncio.run(scenario())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from support.scene.decisions import NOW
 
 from sparkstate_operator import hooks, inventory
 from sparkstate_operator.config import Config
+from sparkstate_operator.core import keys
 from sparkstate_operator.leading import Leading
 from sparkstate_operator.lease import LeaseSettings
 from sparkstate_operator.managing import Manager
@@ -30,6 +32,13 @@ class Clock:
         return NOW
 
 
+def made(clock: Clock, require: Callable[[], None]) -> Leading:
+    """Without an API server."""
+    process = Process(LeaseSettings("ops", "ours", "me"), None, hooks.NoHooks())
+    no: Any = None
+    return Leading(no, require, b"", Manager("ops", "ours", ""), Config(), process, clock, Metrics())
+
+
 def test_polls_wait_for_the_lists_however_long_the_inventory_took(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, waits = Clock(), []
 
@@ -41,9 +50,7 @@ def test_polls_wait_for_the_lists_however_long_the_inventory_took(monkeypatch: p
         return None
 
     async def lead() -> None:
-        process = Process(LeaseSettings("ops", "ours", "me"), None, hooks.NoHooks())
-        no: Any = None
-        leading = Leading(no, b"", Manager("ops", "ours", ""), Config(), process, clock, Metrics())
+        leading = made(clock, lambda: None)
 
         async def watch(*_: Any) -> None:
             waits.append(leading._watches.lists())
@@ -59,3 +66,18 @@ def test_polls_wait_for_the_lists_however_long_the_inventory_took(monkeypatch: p
     monkeypatch.setattr(relabelled_jobs, "find", nothing)
     asyncio.run(lead())
     assert waits == [True]
+
+
+def test_drivers_too_are_told_nothing_once_the_lease_is_lost() -> None:
+    def require() -> None:
+        raise LookupError("the Lease is lost")
+
+    async def tell() -> None:
+        leading = made(Clock(), require)
+        try:
+            with pytest.raises(LookupError):
+                await leading._drivers.let_claim("127.0.0.1", keys.of_attempt(b"key", "uid", 1), "uid", 1)
+        finally:
+            await leading.close()
+
+    asyncio.run(tell())

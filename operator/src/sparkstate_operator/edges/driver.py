@@ -51,13 +51,16 @@ Document = dict[str, Any]
 
 class Drivers:
     """Talks to drivers. Made within a running event loop, which aiohttp's session needs. ``port`` is for tests; a pod's
-    is always the same. It enters ``aside`` while it waits for a driver."""
+    is always the same. It enters ``aside`` while it waits for a driver. ``before_write`` is called right before each
+    request that changes something, and may end the process, as in ``kube.Kube``: a process that has lost its Lease must
+    not tell a driver that its predecessors have ended."""
 
     def __init__(
         self,
         clock_: clock.Clock,
         port: int = DRIVER_PORT,
         aside: Callable[[], contextlib.AbstractAsyncContextManager[None]] = contextlib.nullcontext,
+        before_write: Callable[[], None] = lambda: None,
     ) -> None:
         self._port = port
         self._session = _session()
@@ -67,6 +70,7 @@ class Drivers:
         self._calls = asyncio.Semaphore(CALLS)
         self._doubted_calls = asyncio.Semaphore(DOUBTED_CALLS)
         self._aside = aside
+        self._before_write = before_write
 
     async def close(self) -> None:
         """Close the connections."""
@@ -172,6 +176,8 @@ class Drivers:
     ) -> tuple[aiohttp.ClientResponse, bytes]:
         headers = {"Authorization": f"Bearer {key}"}
         async with self._aside(), self._doubted_calls if self._doubts.has(who) else self._calls:
+            if method != "GET":
+                self._before_write()  # only now: the Lease may be lost while the call waits for its turn
             return await self._exchange(method, url, headers, body, who)
 
     async def _exchange(
