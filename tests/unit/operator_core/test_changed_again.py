@@ -8,6 +8,8 @@ import pytest
 from support.scene.decisions import NOW, ended, job, look, pod, revision, running_status, trace
 
 from sparkstate_operator import clock, observed
+from sparkstate_operator.config import Config
+from sparkstate_operator.decide import decide
 
 
 @pytest.mark.parametrize("stop", ["upgrade", "restart", "suspend"])
@@ -45,3 +47,18 @@ def test_a_spec_that_changes_while_an_attempt_is_made_is_an_upgrade_of_it() -> N
     assert third.status["intent"]["action"] == "upgrade"
     assert third.status["intent"]["revision"] == revision(**spec).name
     assert third.status["observedGeneration"] == 2
+
+
+def test_an_upgrade_under_way_goes_on_as_it_was_asked_for_when_the_spec_becomes_invalid() -> None:
+    """The old revision was started instead, with the start instruction of the new one."""
+    spec = {"image": "example/job:2", "restoreFrom": {"uri": "s3://bucket/old"}, "upgradeCheck": False}
+    newer = revision(**spec)
+    known = {one.name: one for one in (revision(), newer)}
+    begun = look(observed.ObservedState(job(running_status(), generation=2, **spec), NOW, drivers=(pod(),)))
+    assert begun.status["intent"]["revision"] == newer.name
+    dead = pod(phase="Succeeded", ready=False, ended=ended(0, "Terminated"))
+    seen = observed.ObservedState(job(begun.status, generation=3, slots=0), NOW, drivers=(dead,))
+    after = decide(seen, known, None, "spec.slots is 0", Config()).status
+    assert (after["attempt"], after["revision"], after["intent"]["revision"]) == (2, newer.name, newer.name)
+    assert after["start"]["uri"] == "s3://bucket/old"
+    assert after["observedGeneration"] == 3

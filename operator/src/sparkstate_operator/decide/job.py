@@ -105,15 +105,13 @@ def _keep_running(draft: Draft) -> None:
     if draft.intent.get("action") == job_life.CHECK:
         checking.end(draft)
     draft.status["observedGeneration"] = draft.seen.job.generation
-    draft.wanted = draft.revision
+    # An upgrade whose stop is under way goes on as it was asked for: the attempt cannot be kept any more, and the start
+    # instruction in the status is that of its successor.
+    draft.wanted = draft.aim
 
 
 def _go_on(draft: Draft) -> None:
-    aimed = draft.intent.get("revision")
-    if aimed:
-        draft.wanted = draft.revisions.get(str(aimed), draft.revision)
-    else:
-        draft.wanted = refusing.due(draft) or draft.revision
+    draft.wanted = draft.aim if draft.intent.get("revision") else refusing.due(draft) or draft.revision
 
 
 def _accept(draft: Draft) -> None:
