@@ -111,6 +111,8 @@ def _keep_running(draft: Draft) -> None:
 
 
 def _go_on(draft: Draft) -> None:
+    if refusing.is_overtaken(draft):
+        checking.end(draft)
     draft.wanted = draft.aim if draft.intent.get("revision") else refusing.due(draft) or draft.revision
 
 
