@@ -136,7 +136,7 @@ NOT_THERE = Cause(
     Actor.USER,
     "the spec starts from a StateSnapshot that is not Completed",
     "RestoreBlocked",
-    _of("Pending", *ATTEMPT, "Suspended", "Failed", "Finished") | _UNTIL_STOPPED,
+    _of("Pending", *ATTEMPT, "Suspending", "Suspended", "Failed", "Finished"),
 )
 
 # -- its user wants something else -------------------------------------------------------------------------------------
@@ -159,7 +159,7 @@ STOPPED = Cause(
     Actor.OPERATOR,
     "the driver has ended, and its state is kept",
     "Suspended",
-    _of("Suspending", "RestoreBlocked"),
+    _of("Suspending"),
 )
 NOTHING_TO_STOP = Cause(
     # Not from Finished: there is nothing to resume.

@@ -16,6 +16,7 @@ from sparkstate_operator.decide import (
     precedence,
     progress,
     rebuilding,
+    redirecting,
     refusing,
     reporting,
     sweeping,
@@ -132,11 +133,14 @@ def _accept(draft: Draft) -> None:
 def _aim_at(draft: Draft, wanted: Revision) -> None:
     """The spec has changed again while an attempt is being stopped: the next attempt follows the newest spec. That has
     to be in the status, because the next look finds nothing new in this generation. The second of two changes, a second
-    apart, was once forgotten here, and the job stayed with the first."""
-    aimed = draft.revisions.get(str(draft.intent.get("revision") or ""), draft.revision)
-    start = instructing.changed(draft, aimed, wanted)
+    apart, was once forgotten here, and the job stayed with the first. If the state for the newest spec is not there,
+    the one before it still follows: a job that does not run could never take the savepoint that it waits for."""
+    if draft.intent.get("revision") == wanted.name:
+        return
+    start = redirecting.start(draft, wanted)
     if isinstance(start, instructing.MissingState):
-        instructing.wait_for(draft, start)
+        instructing.put_off(draft, start)
+        draft.wanted = draft.aim
         return
     draft.put("start", start.document() or None)
     draft.status["intent"] = {**draft.intent, "revision": wanted.name}

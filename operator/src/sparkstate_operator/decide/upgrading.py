@@ -17,6 +17,7 @@ from sparkstate_operator.decide import (
     instructing,
     precedence,
     predecessors,
+    redirecting,
     refusing,
     starting,
     stopping,
@@ -25,8 +26,6 @@ from sparkstate_operator.decide.draft import TERMINAL, Draft
 from sparkstate_operator.model.base import ChangeKind
 from sparkstate_operator.plan import Revision
 from sparkstate_spec import built_in
-
-_KEEPS_RUNNING = frozenset({None, ChangeKind.IGNORE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +38,7 @@ class Upgrade:
     paths: tuple[str, ...]
     """Fields that differ."""
     strongest: ChangeKind | None
-    """The strongest kind of change among them. Whether the job runs or is suspended (``state``) does not change
-    what it runs."""
+    """The strongest kind of change among them."""
     start: actions.Start | instructing.MissingState
     """The state that the next attempt would start from."""
 
@@ -59,9 +57,7 @@ def between(draft: Draft, old: Revision | None, wanted: Revision) -> Upgrade:
     """The changes between two revisions."""
     change = revisions.change(old.resolved, wanted.resolved) if old is not None else None
     paths = tuple(change.paths) if change else ()
-    kinds = {revisions.kind_of(path) for path in paths if path != "state"}
-    strongest = max(kinds, key=list(ChangeKind).index, default=None)
-    return Upgrade(old, wanted, paths, strongest, instructing.changed(draft, old, wanted))
+    return Upgrade(old, wanted, paths, revisions.strongest(paths), instructing.changed(draft, old, wanted))
 
 
 # -- which step, in this order -----------------------------------------------------------------------------------------
@@ -69,7 +65,7 @@ def between(draft: Draft, old: Revision | None, wanted: Revision) -> Upgrade:
 
 def _needs_no_attempt(_: Draft, upgrade: Upgrade) -> Step | None:
     """First, because nothing has to be there for it, neither state nor room for a pod."""
-    return _adopt if upgrade.old is not None and upgrade.strongest in _KEEPS_RUNNING else None
+    return _adopt if upgrade.old is not None and upgrade.strongest in redirecting.KEEPS_RUNNING else None
 
 
 def _state_is_missing(_: Draft, upgrade: Upgrade) -> Step | None:
