@@ -132,11 +132,12 @@ GIVEN_UP = Cause(
     stale=_STALE,
 )
 NOT_THERE = Cause(
-    # Only if there is no driver's pod. A driver that runs goes on, and the condition Degraded says what is missing.
+    # Only if no attempt is meant to run. One that is goes on, or is replaced by one of its own revision, and the
+    # condition Degraded says what is missing.
     Actor.USER,
     "the spec starts from a StateSnapshot that is not Completed",
     "RestoreBlocked",
-    _of("Pending", *ATTEMPT, "Suspending", "Suspended", "Failed", "Finished"),
+    _of("Pending", "Suspended", "Failed", "Finished"),
 )
 
 # -- its user wants something else -------------------------------------------------------------------------------------

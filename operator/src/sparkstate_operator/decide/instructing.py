@@ -61,7 +61,7 @@ def given(revision: Revision) -> dict[str, object]:
 
 
 def wait_for(draft: Draft, missing: MissingState) -> None:
-    """Nothing is to run before the state is there."""
+    """A job without a driver waits in the phase ``RestoreBlocked``."""
     if draft.pod is not None:
         put_off(draft, missing)
         return

@@ -20,15 +20,15 @@ KEEPS_RUNNING = frozenset({None, ChangeKind.IGNORE})
 
 
 def start(draft: Draft, wanted: Revision) -> actions.Start | instructing.MissingState:
-    """The start instruction for ``wanted``, in place of the revision that was to come. Changes nothing."""
+    """The start instruction for ``wanted``, in place of the revision that would have come. Changes nothing."""
     old, before = _followed(draft)
     found = instructing.changed(draft, old, wanted, before)
     return actions.Start(empty=True) if found == before and _gives_state_up(draft, old, wanted) else found
 
 
 def present(draft: Draft) -> actions.Start:
-    """The start instruction of the attempt that the status names, also where that of its successor stands in its place.
-    That one has no number in ``since`` yet, or says nothing where the spec to come says something else."""
+    """The start instruction of the attempt that the status names. Its successor's may have taken its place in the
+    status: that one has no number in ``since`` yet, or is empty because the next spec names no state any more."""
     told = draft.start
     if told.since:
         return told
@@ -64,8 +64,8 @@ def _trace(draft: Draft) -> observed.Child | None:
 
 
 def _gives_state_up(draft: Draft, old: Revision | None, wanted: Revision) -> bool:
-    """Whether an upgrade is under way, and ``wanted`` makes it a stateless one. A change that is taken back is none.
-    Where the old revision was lost, nobody can tell, and the instruction in the status stays as it is."""
+    """Whether an upgrade is under way, and ``wanted`` makes it a stateless one. A change that is taken back does not
+    count. Where the old revision was lost, nobody can tell, and the instruction in the status stays as it is."""
     upgrades = draft.intent.get("action") == "upgrade" or _is_emptied(draft)
     if not upgrades or old is None or wanted.effective("upgradeMode") != "stateless":
         return False
@@ -73,7 +73,7 @@ def _gives_state_up(draft: Draft, old: Revision | None, wanted: Revision) -> boo
 
 
 def _is_emptied(draft: Draft) -> bool:
-    """Whether the attempt that is being made is to begin without state by its ``upgradeMode`` alone."""
+    """Whether the attempt that is being made would begin without state by its ``upgradeMode`` alone."""
     told, revision = draft.start, draft.revision
     given_up = told.empty and told.since == draft.attempt and draft.intent.get("action") == "start"
     return given_up and revision is not None and not revision.get("startEmpty")

@@ -55,8 +55,8 @@ def go_on(draft: Draft) -> None:
 
 
 def _follow_spec(draft: Draft) -> None:
-    """The spec changed again before anything of the attempt was made: it starts as it is wanted now. If the state that
-    it is to start from then is not there, the attempt is made as it was wanted before, and the change waits."""
+    """The spec changed again before anything of the attempt was made: it starts as it is wanted now. If the state for
+    that is missing, the attempt is made as it was wanted before, and the change waits."""
     wanted = draft.wanted
     if draft.pod is not None or wanted is None or not _is_changed(draft):
         return

@@ -14,6 +14,8 @@ from sparkstate_operator import actions
 from sparkstate_operator.core import revisions
 from sparkstate_operator.decide import (
     checking,
+    failover,
+    history,
     instructing,
     precedence,
     predecessors,
@@ -22,7 +24,7 @@ from sparkstate_operator.decide import (
     starting,
     stopping,
 )
-from sparkstate_operator.decide.draft import TERMINAL, Draft
+from sparkstate_operator.decide.draft import IDLE, TERMINAL, Draft
 from sparkstate_operator.model.base import ChangeKind
 from sparkstate_operator.plan import Revision
 from sparkstate_spec import built_in
@@ -71,9 +73,7 @@ def _needs_no_attempt(_: Draft, upgrade: Upgrade) -> Step | None:
 def _state_is_missing(_: Draft, upgrade: Upgrade) -> Step | None:
     """Before anything is stopped or started: an attempt that runs goes on while its successor could not be restored."""
     start = upgrade.start
-    if not isinstance(start, instructing.MissingState):
-        return None
-    return lambda draft, _: instructing.wait_for(draft, start)
+    return partial(_wait_for_state, missing=start) if isinstance(start, instructing.MissingState) else None
 
 
 def _nothing_runs(draft: Draft, _: Upgrade) -> Step | None:
@@ -113,6 +113,22 @@ def _adopt(draft: Draft, upgrade: Upgrade) -> None:
     """The attempt that runs counts as one of the new revision."""
     draft.put("revision", upgrade.wanted.name)
     draft.wait(0.0)
+
+
+def _wait_for_state(draft: Draft, upgrade: Upgrade, missing: instructing.MissingState) -> None:
+    """The job goes on by its old revision: its attempt is watched, and replaced if it ends, and its savepoints are
+    taken and let go. A job of which nothing is meant to run waits."""
+    old, idle = upgrade.old, draft.phase in IDLE
+    checking.end(draft)
+    if old is not None:
+        draft.wanted = old
+        if not idle:
+            failover.watch(draft, old)
+        history.keep(draft, old)
+    if idle:
+        instructing.wait_for(draft, missing)
+    else:
+        instructing.put_off(draft, missing)
 
 
 def _begin(draft: Draft, upgrade: Upgrade) -> None:
