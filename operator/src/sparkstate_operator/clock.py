@@ -6,6 +6,8 @@ import time
 from datetime import UTC, datetime
 from typing import Protocol
 
+_EPOCH_YEAR = 1970
+
 
 class Clock(Protocol):
     """The questions that the operator asks about time."""
@@ -44,12 +46,14 @@ def parse(value: str | None) -> datetime | None:
 
 
 def read(value: str | None) -> datetime | None:
-    """A time out of an annotation, which anybody may edit; None for any other text."""
+    """A time out of an annotation, which anybody may edit, in UTC. None for any other text, and for a time before the
+    Unix epoch: the earliest ones cannot be converted to UTC, or be written as Kubernetes writes times."""
     try:
         found = parse(value)
-    except ValueError:
+        utc = found.astimezone(UTC) if found is not None and found.tzinfo is not None else None
+    except (ValueError, OverflowError):
         return None
-    return found if found is not None and found.tzinfo is not None else None
+    return utc if utc is not None and utc.year >= _EPOCH_YEAR else None
 
 
 def from_ms(value: int | None) -> datetime | None:

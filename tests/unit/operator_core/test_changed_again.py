@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+from typing import Any
 
 import pytest
-from support.scene.decisions import NOW, ended, job, look, pod, revision, running_status, trace
+from support.scene.decisions import NOW, acts, ended, job, look, pod, revision, running_status, stored, trace
 
-from sparkstate_operator import clock, observed
+from sparkstate_operator import actions, clock, labels, observed
+from sparkstate_operator.config import Config
+from sparkstate_operator.decide import decide
 
 
 @pytest.mark.parametrize("stop", ["upgrade", "restart", "suspend"])
@@ -45,3 +49,182 @@ def test_a_spec_that_changes_while_an_attempt_is_made_is_an_upgrade_of_it() -> N
     assert third.status["intent"]["action"] == "upgrade"
     assert third.status["intent"]["revision"] == revision(**spec).name
     assert third.status["observedGeneration"] == 2
+
+
+def test_an_upgrade_under_way_goes_on_as_it_was_asked_for_when_the_spec_becomes_invalid() -> None:
+    """The old revision was started instead, with the start instruction of the new one."""
+    spec = {"image": "example/job:2", "restoreFrom": {"uri": "s3://bucket/old"}, "upgradeCheck": False}
+    newer = revision(**spec)
+    known = {one.name: one for one in (revision(), newer)}
+    begun = look(observed.ObservedState(job(running_status(), generation=2, **spec), NOW, drivers=(pod(),)))
+    assert begun.status["intent"]["revision"] == newer.name
+    dead = pod(phase="Succeeded", ready=False, ended=ended(0, "Terminated"))
+    seen = observed.ObservedState(job(begun.status, generation=3, slots=0), NOW, drivers=(dead,))
+    after = decide(seen, known, None, "spec.slots is 0", Config()).status
+    assert (after["attempt"], after["revision"], after["intent"]["revision"]) == (2, newer.name, newer.name)
+    assert after["start"]["uri"] == "s3://bucket/old"
+    assert after["observedGeneration"] == 3
+
+
+# -- the state to start from -------------------------------------------------------------------------------------------
+
+OLD: dict[str, Any] = {"restoreFrom": {"uri": "s3://bucket/savepoints/old"}}
+OWN = {"uri": "s3://bucket/savepoints/old", "since": 1}
+"""The instruction of attempt 1, which runs: it has completed no checkpoint yet."""
+NEW: dict[str, Any] = {"restoreFrom": {"uri": "s3://bucket/savepoints/new"}}
+NAMED: dict[str, Any] = {"restoreFrom": {"snapshotRef": {"name": "s-1"}}}
+NEWER: dict[str, Any] = {"image": "example/job:2"}
+STATELESS: dict[str, Any] = {**OLD, **NEWER, "upgradeMode": "stateless"}
+UNCHECKED: dict[str, Any] = {**OLD, **NEWER, "upgradeCheck": False}
+KNOWN = {
+    one.name: one
+    for spec in ({}, OLD, NEW, NAMED, NEWER, STATELESS, UNCHECKED, {**OLD, "upgradeMode": "stateless"})
+    for one in (revision(**spec),)
+}
+DEAD = pod(phase="Succeeded", ready=False, ended=ended(0, "Terminated"))
+
+
+def snapshot(phase: str = "Completed") -> observed.Snapshot:
+    told = {"phase": phase, **({"uri": "s3://bucket/savepoints/one"} if phase == "Completed" else {})}
+    return observed.Snapshot("s-1", "s-uid", "1", 1, NOW, {}, told, {}, {}, ())
+
+
+def traced(attempt: int, start: dict[str, Any], spec: dict[str, Any]) -> observed.Child:
+    """The ConfigMap of an attempt."""
+    meta = {
+        "labels": {labels.REVISION: revision(**spec).name},
+        "annotations": {labels.START: json.dumps(start)},
+    }
+    return dataclasses.replace(trace(attempt), body={"metadata": meta})
+
+
+def step(status: Any, generation: int, spec: dict[str, Any], **seen: Any) -> actions.Decision:
+    wanted = revision(**spec)
+    around = observed.ObservedState(job(status, generation=generation, **spec), NOW, **seen)
+    return stored(decide(around, {**KNOWN, wanted.name: wanted}, wanted, "", Config()))
+
+
+def condition(decision: actions.Decision, of: str) -> str:
+    return next(one["reason"] for one in decision.status["conditions"] if one["type"] == of)
+
+
+def being_made(attempt: int = 1, spec: dict[str, Any] | None = None, **fields: Any) -> dict[str, Any]:
+    """The status while nothing of this attempt is made yet."""
+    name = revision(**(spec or {})).name
+    intent = {"action": "start", "attempt": attempt, "since": clock.text(NOW), "revision": name}
+    return running_status(attempt, phase="Starting", intent=intent, **fields) | {"revision": name}
+
+
+def stopping(first: dict[str, Any], **seen: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Attempt 1 runs what OLD asks for, and a first change stops it: the status, and whatever else is seen."""
+    around = {"drivers": (pod(),), "config_maps": (traced(1, OWN, OLD),), **seen}
+    status = running_status(start=OWN) | {"revision": revision(**OLD).name}
+    begun = step(status, 2, first, **around)
+    assert begun.status["intent"]["action"] == "upgrade"
+    return dict(begun.status), around
+
+
+@pytest.mark.parametrize(
+    ("spec", "start"),
+    [
+        pytest.param(
+            NEW, {"uri": "s3://bucket/savepoints/new", "fresh": True, "since": 1}, id="from a place"
+        ),
+        pytest.param({"startEmpty": True}, {"empty": True, "since": 1}, id="empty"),
+        pytest.param(NEWER, None, id="another change"),
+    ],
+)
+def test_a_start_instruction_counts_that_comes_before_anything_is_made(
+    spec: dict[str, Any], start: dict[str, Any] | None
+) -> None:
+    """The job took over the new revision without it, and began with other state than its spec says."""
+    first = step(being_made(), 2, spec)
+    assert (first.status["attempt"], first.status["revision"]) == (1, revision(**spec).name)
+    assert first.status.get("start") == start
+    (made,) = acts(first, actions.StartAttempt)
+    assert made.start == actions.Start.of(start)
+
+
+def test_a_start_instruction_counts_that_comes_while_the_pod_is_refused() -> None:
+    refused = {"never_made": 2, "config_maps": (traced(2, {}, {}),)}
+    first = step(being_made(2), 2, NEW, **refused)
+    wanted = {"uri": "s3://bucket/savepoints/new", "fresh": True, "since": 3}
+    assert (first.status["attempt"], first.status["start"]) == (3, wanted)
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [{}, {"never_made": 1, "config_maps": (traced(1, {}, {}),)}],
+    ids=["nothing is made", "its pod is refused"],
+)
+def test_a_change_whose_state_is_missing_waits_while_an_attempt_is_made(seen: dict[str, Any]) -> None:
+    waits = step(being_made(), 2, NAMED, snapshots=(snapshot("InProgress"),), **seen)
+    assert waits.status["revision"] == revision().name
+    assert [one.revision for one in acts(waits, actions.StartAttempt)] == [revision().name]
+    assert waits.status["observedGeneration"] == 1, "the next look asks again"
+    assert condition(waits, "Degraded") == "RestoreBlocked"
+    there = step(waits.status, 2, NAMED, snapshots=(snapshot(),), **seen)
+    assert there.status["revision"] == revision(**NAMED).name
+    assert there.status["start"]["uri"] == "s3://bucket/savepoints/one"
+    assert there.status["observedGeneration"] == 2
+
+
+def test_a_change_whose_state_is_missing_does_not_follow_the_attempt_that_is_stopped() -> None:
+    """The next attempt was of that revision, and began without the state that it names."""
+    status, around = stopping(UNCHECKED)
+    missing = {"snapshots": (snapshot("InProgress"),)}
+    waits = step(status, 3, NAMED, **{**around, **missing, "drivers": (DEAD,)})
+    assert waits.status["revision"] == revision(**UNCHECKED).name
+    assert (waits.status["attempt"], waits.status["start"]) == (2, OWN)
+    assert waits.status["observedGeneration"] == 2, "the next look asks again"
+    assert condition(waits, "Degraded") == "RestoreBlocked"
+
+
+@pytest.mark.parametrize(
+    "first", [STATELESS, {**NEW, "upgradeCheck": False}], ids=["stateless", "another place"]
+)
+@pytest.mark.parametrize("mode", ["last-state", "stateless"])
+def test_a_change_that_is_taken_back_during_the_stop_leaves_the_state_as_it_was(
+    first: dict[str, Any], mode: str
+) -> None:
+    """It began anew all the same: without state, or once more from the place of long ago."""
+    status, around = stopping(first)
+    assert status["start"] != OWN
+    back = step(status, 3, {**OLD, "upgradeMode": mode}, **around)
+    assert back.status["start"] == OWN
+    after = step(back.status, 3, {**OLD, "upgradeMode": mode}, **{**around, "drivers": (DEAD,)})
+    assert (after.status["attempt"], after.status["start"]) == (2, OWN)
+
+
+@pytest.mark.parametrize("first", [STATELESS, NEW], ids=["stateless", "another place"])
+def test_a_change_that_is_taken_back_before_anything_is_made_leaves_the_state_as_it_was(
+    first: dict[str, Any],
+) -> None:
+    start = {"empty": True, "since": 2} if first is STATELESS else {"uri": "s3://b/new", "since": 2}
+    seen = {"drivers": (DEAD,), "config_maps": (traced(1, OWN, OLD),)}
+    back = step(being_made(2, first, start=start), 3, OLD, **seen)
+    assert (back.status["attempt"], back.status["revision"]) == (2, revision(**OLD).name)
+    assert back.status["start"] == OWN
+
+
+def test_a_stateless_upgrade_that_changes_again_stays_one() -> None:
+    newest = {**STATELESS, "image": "example/job:3"}
+    status, around = stopping(STATELESS)
+    assert step(status, 3, newest, **around).status["start"] == {"empty": True}
+    seen = {"drivers": (DEAD,), "config_maps": (traced(1, OWN, OLD),)}
+    again = step(being_made(2, STATELESS, start={"empty": True, "since": 2}), 3, newest, **seen)
+    assert again.status["start"] == {"empty": True, "since": 2}
+
+
+def test_a_place_that_was_named_while_the_job_was_suspended_and_taken_back_does_not_count() -> None:
+    rests = {**OLD, "state": "suspended"}
+    around = {"drivers": (pod(),), "config_maps": (traced(1, OWN, OLD),)}
+    status = running_status(start=OWN) | {"revision": revision(**OLD).name}
+    begun = step(status, 2, rests, **around)
+    changed = step(begun.status, 3, {**NEW, "state": "suspended"}, **around)
+    over = step(changed.status, 3, {**NEW, "state": "suspended"}, **{**around, "drivers": (DEAD,)})
+    assert over.status["phase"] == "Suspended"
+    resumed = step(over.status, 4, OLD, **{**around, "drivers": (DEAD,)})
+    assert (resumed.status["attempt"], resumed.status["start"]) == (2, OWN)
+    elsewhere = step(over.status, 4, NEW, **{**around, "drivers": (DEAD,)})
+    assert elsewhere.status["start"]["uri"] == "s3://bucket/savepoints/new"

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from support.scene import decisions as scene
 from support.scene.decisions import NOW, SPEC, acts, job, pod, revision, running_status
 
 from sparkstate_operator import actions, clock, observed, plan
@@ -217,6 +218,30 @@ def test_a_driver_that_dies_meanwhile_is_replaced_without_an_answer() -> None:
     found = asked.look(asked.command(), drivers=())
     assert found.status["intent"]["action"] == "start"
     assert acts(found, actions.DeleteCommand) != []
+
+
+DIED: dict[str, dict[str, Any]] = {
+    "its pod is gone": {"drivers": ()},
+    "it has ended": {"drivers": (pod(phase="Failed", ready=False, ended=scene.ended(137)),)},
+    "it is taken away": {"drivers": (pod(deleting_at=NOW + timedelta(seconds=630)),)},
+}
+
+
+@pytest.mark.parametrize("fields", DIED.values(), ids=DIED)
+@pytest.mark.parametrize("begun", [True, False], ids=["during the check", "when the check is due"])
+def test_a_refused_version_does_not_follow_a_driver_that_dies(begun: bool, fields: dict[str, Any]) -> None:
+    """Without a driver that lives nobody checks, and the version that had been refused was started."""
+    asked = Asked()
+    status = dict(asked.look(asked.command(**ended(**NO))).status)
+    later_s = checking.REFUSED_S + 5
+    if begun:
+        status = dict(look(status, later_s=later_s, spec=asked.spec).status)
+        assert status["intent"]["action"] == "check"
+    found = look(status, later_s=later_s + 1, spec=asked.spec, **fields)
+    assert (found.status["intent"]["action"], found.status["phase"]) == ("start", "Failing")
+    assert (found.status["revision"], found.status["attempt"]) == (revision().name, 2)
+    assert found.status["refused"]["revision"] == revision(**NEWER).name, "it is tried again later"
+    assert found.check is None
 
 
 NEEDLESS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from support.scene.decisions import NOW, acts, job, look, pod, running_status, trace
+from support.scene.decisions import NOW, acts, job, look, pod, revision, running_status, trace
 
 from sparkstate_operator import actions, observed
 from sparkstate_operator.config import Config
@@ -101,6 +101,16 @@ def test_a_driver_of_which_nothing_is_known_is_ended_without_a_policy(policy: st
     waits = look(seen, invalid="the spec is wrong")
     assert (taken(waits), waits.wait_s) == ("cleared", 2.0)
     assert taken(look(later(seen), invalid="the spec is wrong")) == "given up"
+
+
+def test_a_purge_whose_revision_is_lost_is_made_by_the_one_of_the_spec() -> None:
+    """The command is made by the revision that the status names, and nobody could read that one."""
+    seen = deleted("purge")
+    lost = dataclasses.replace(seen.job, status={**seen.job.status, "revision": "gone"})
+    asked = look(dataclasses.replace(seen, job=lost))
+    assert taken(asked) == "purged"
+    assert asked.status["revision"] == revision().name
+    assert acts(asked, actions.EnsureChildren) == [actions.EnsureChildren(revision().name)]
 
 
 def test_nothing_is_done_before_the_policy_is_written_down() -> None:

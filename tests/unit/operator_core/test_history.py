@@ -56,6 +56,16 @@ def test_a_savepoint_is_made_for_each_time_that_cron_names() -> None:
     assert [datetime.fromisoformat(text) - scheduled for text in later] == [timedelta(minutes=5)]
 
 
+@pytest.mark.parametrize(
+    "edited", ["0001-01-01T00:00:00+14:00", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59-14:00"]
+)
+def test_a_point_of_the_schedule_that_no_clock_can_have_made_is_not_believed(edited: str) -> None:
+    """The annotation can be edited. Each look failed at a time that UTC does not have, or that cannot be written."""
+    found = look(running(NOW, taken("Completed", edited, **{labels.SNAPSHOT_TYPE: labels.PERIODIC})))
+    assert "lastScheduleTime" not in found.status
+    assert len(made(found)) == 1
+
+
 @pytest.mark.parametrize("phase", ["", "Pending", "Triggered", "InProgress"])
 def test_none_is_made_while_one_that_somebody_else_made_is_under_way(phase: str) -> None:
     assert made(look(running(NOW, taken(phase, "")))) == []

@@ -132,11 +132,12 @@ GIVEN_UP = Cause(
     stale=_STALE,
 )
 NOT_THERE = Cause(
-    # Only if there is no driver's pod. A driver that runs goes on, and the condition Degraded says what is missing.
+    # Only if no attempt is meant to run. One that is goes on, or is replaced by one of its own revision, and the
+    # condition Degraded says what is missing.
     Actor.USER,
     "the spec starts from a StateSnapshot that is not Completed",
     "RestoreBlocked",
-    _of("Pending", *ATTEMPT, "Suspended", "Failed", "Finished") | _UNTIL_STOPPED,
+    _of("Pending", "Suspended", "Failed", "Finished"),
 )
 
 # -- its user wants something else -------------------------------------------------------------------------------------
@@ -159,7 +160,7 @@ STOPPED = Cause(
     Actor.OPERATOR,
     "the driver has ended, and its state is kept",
     "Suspended",
-    _of("Suspending", "RestoreBlocked"),
+    _of("Suspending"),
 )
 NOTHING_TO_STOP = Cause(
     # Not from Finished: there is nothing to resume.

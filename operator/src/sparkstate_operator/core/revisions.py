@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,6 +65,12 @@ def change(old: Resolved, new: Resolved) -> Change:
     )
     kinds = {kind_of(path) for path in paths}
     return Change(max(kinds, key=ORDER.index) if kinds else None, tuple(paths))
+
+
+def strongest(paths: Iterable[str]) -> ChangeKind | None:
+    """The strongest kind of change among these fields; None if there are none. Whether the job runs or is suspended
+    (``state``) does not change what it runs, and does not count."""
+    return max((kind_of(path) for path in paths if path != "state"), key=ORDER.index, default=None)
 
 
 def kind_of(path: str) -> ChangeKind:

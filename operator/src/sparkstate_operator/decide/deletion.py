@@ -195,6 +195,10 @@ PURGED = (_is_not_asked_for, _is_due, _has_failed)
 
 
 def _ask(draft: Draft, revision: Revision) -> None:
+    if draft.revision is None:
+        # The revision of the attempt is lost, and the spec's stands in for it. The command is made by the revision that
+        # the status names.
+        draft.put("revision", revision.name)
     draft.acts.append(actions.EnsureChildren(revision.name))
     limit_s = commanding.limit_s((draft.now - _wanted_since(draft)).total_seconds())
     draft.acts.append(

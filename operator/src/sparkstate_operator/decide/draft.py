@@ -118,6 +118,11 @@ class Draft(Pending):
         return self.revisions.get(str(self.status.get("revision") or ""))
 
     @property
+    def aim(self) -> Revision | None:
+        """The revision that the act under way leads to; the one that runs, if the act names none or it is lost."""
+        return self.revisions.get(str(self.intent.get("revision") or ""), self.revision)
+
+    @property
     def pod(self) -> observed.Pod | None:
         """The driver pod of the newest attempt."""
         return next((pod for pod in self.seen.drivers if pod.attempt == self.attempt), None)

@@ -44,24 +44,39 @@ def instruction(draft: Draft, wanted: Revision, *, fresh: bool = False) -> actio
     return actions.Start(uri=uri, fresh=fresh) if uri else actions.Start()
 
 
-def changed(draft: Draft, old: Revision | None, wanted: Revision) -> actions.Start | MissingState:
-    """A start instruction counts again if it was changed. Otherwise the present one goes on, unless it is void."""
-    before = _given(old) if old is not None else None
-    if before is not None and before != _given(wanted):
+def changed(
+    draft: Draft, old: Revision | None, wanted: Revision, present: actions.Start | None = None
+) -> actions.Start | MissingState:
+    """A start instruction counts again if it was changed. Otherwise the present one goes on, unless it is void.
+    ``present``: that of ``old``, by default the one in the status."""
+    before = given(old) if old is not None else None
+    if before is not None and before != given(wanted):
         return instruction(draft, wanted, fresh=True)
-    return draft.start
+    return draft.start if present is None else present
 
 
-def _given(revision: Revision) -> dict[str, object]:
+def given(revision: Revision) -> dict[str, object]:
+    """The fields of a spec that say which state to start from."""
     return {name: revision.get(name) for name in _INSTRUCTIONS}
 
 
 def wait_for(draft: Draft, missing: MissingState) -> None:
-    """A running attempt goes on, and the generation counts as not yet judged, so that the next look asks again."""
+    """A job without a driver waits in the phase ``RestoreBlocked``."""
+    if draft.pod is not None:
+        put_off(draft, missing)
+        return
+    _ask_again(draft)
+    draft.happened(job_life.NOT_THERE)
+    draft.say(missing.message)
+
+
+def put_off(draft: Draft, missing: MissingState) -> None:
+    """The spec that names the state waits for it, while an earlier one is carried out."""
+    _ask_again(draft)
+    draft.degraded = draft.degraded or ("RestoreBlocked", missing.message)
+
+
+def _ask_again(draft: Draft) -> None:
+    """The generation counts as not yet judged, so that the next look asks again."""
     draft.put("observedGeneration", draft.seen.job.status.get("observedGeneration"))
-    if draft.pod is None:
-        draft.happened(job_life.NOT_THERE)
-        draft.say(missing.message)
-    else:
-        draft.degraded = ("RestoreBlocked", missing.message)
     draft.wait(POLL_S)

@@ -16,6 +16,7 @@ from sparkstate_operator.decide import (
     precedence,
     progress,
     rebuilding,
+    redirecting,
     refusing,
     reporting,
     sweeping,
@@ -105,15 +106,15 @@ def _keep_running(draft: Draft) -> None:
     if draft.intent.get("action") == job_life.CHECK:
         checking.end(draft)
     draft.status["observedGeneration"] = draft.seen.job.generation
-    draft.wanted = draft.revision
+    # An upgrade whose stop is under way goes on as it was asked for: the attempt cannot be kept any more, and the start
+    # instruction in the status is that of its successor.
+    draft.wanted = draft.aim
 
 
 def _go_on(draft: Draft) -> None:
-    aimed = draft.intent.get("revision")
-    if aimed:
-        draft.wanted = draft.revisions.get(str(aimed), draft.revision)
-    else:
-        draft.wanted = refusing.due(draft) or draft.revision
+    if refusing.is_overtaken(draft):
+        checking.end(draft)
+    draft.wanted = draft.aim if draft.intent.get("revision") else refusing.due(draft) or draft.revision
 
 
 def _accept(draft: Draft) -> None:
@@ -132,11 +133,14 @@ def _accept(draft: Draft) -> None:
 def _aim_at(draft: Draft, wanted: Revision) -> None:
     """The spec has changed again while an attempt is being stopped: the next attempt follows the newest spec. That has
     to be in the status, because the next look finds nothing new in this generation. The second of two changes, a second
-    apart, was once forgotten here, and the job stayed with the first."""
-    aimed = draft.revisions.get(str(draft.intent.get("revision") or ""), draft.revision)
-    start = instructing.changed(draft, aimed, wanted)
+    apart, was once forgotten here, and the job stayed with the first. If the state for the newest spec is not there,
+    the one before it still follows: a job that does not run could never take the savepoint that it waits for."""
+    if draft.intent.get("revision") == wanted.name:
+        return
+    start = redirecting.start(draft, wanted)
     if isinstance(start, instructing.MissingState):
-        instructing.wait_for(draft, start)
+        instructing.put_off(draft, start)
+        draft.wanted = draft.aim
         return
     draft.put("start", start.document() or None)
     draft.status["intent"] = {**draft.intent, "revision": wanted.name}

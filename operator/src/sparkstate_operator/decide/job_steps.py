@@ -11,6 +11,7 @@ from sparkstate_operator.decide import (
     instructing,
     precedence,
     recovering,
+    redirecting,
     starting,
     stopping,
     upgrading,
@@ -128,8 +129,11 @@ def _stop(draft: Draft, wanted: Revision) -> None:
     if not stopping.stopped(draft, running, running.savepoint_s):
         return
     suspended = draft.intent.get("action") == "suspend" and _suspended(draft)
+    ended = redirecting.present(draft)
     draft.end_act()
     if suspended:
+        # No attempt follows now. The one that does when the job goes on is judged by the attempt that has ended.
+        draft.put("start", ended.document() or None)
         draft.happened(job_life.STOPPED)
         draft.say("")
         draft.note("Suspended", "the job is suspended, and its state is kept")

@@ -15,6 +15,9 @@ from sparkstate_operator.plan import AWAY_S, Revision
 
 LOOK_S = 5.0
 """Until the next look at a driver that was asked to end, in case its last event is missed."""
+_ENDED = tuple(phase for phase in IDLE if phase != "RestoreBlocked")
+"""Phases that an attempt's end leads to. ``RestoreBlocked`` says of an attempt only that its successor lacks its state:
+an older operator entered it even when the pod had vanished."""
 
 
 def end(draft: Draft, revision: Revision, *, or_terminating: bool = False) -> None:
@@ -72,7 +75,7 @@ def let_claim(draft: Draft) -> None:
 def unconfirmed_s(draft: Draft, revision: Revision) -> float:
     """How long the newest attempt's driver may still do harm, where its pod is gone and nobody has said that its
     process ended; 0 where it cannot."""
-    if draft.attempt == 0 or draft.pod is not None or draft.phase in IDLE:
+    if draft.attempt == 0 or draft.pod is not None or draft.phase in _ENDED:
         return 0.0
     sighting = draft.seen.sightings.get(draft.attempt)
     if sighting is not None and sighting.death is Death.CONFIRMED:

@@ -39,8 +39,9 @@ def _fill_attempt(draft: Draft) -> None:
         draft.status["attempt"] = highest
         draft.end_act()
         pod = draft.pod
-        draft.put("revision", pod.revision if pod is not None else _revision(newest))
-        draft.put("start", _start(newest) if newest and newest.attempt == highest else None)
+        draft.put("revision", pod.revision if pod is not None else revision_of(newest))
+        told = start_of(newest) if newest and newest.attempt == highest else actions.Start()
+        draft.put("start", told.document() or None)
 
 
 def _fill_phase(draft: Draft) -> None:
@@ -85,18 +86,19 @@ def _noted(child: observed.Child) -> str:
     return str((child.body["metadata"].get("annotations") or {}).get(labels.CLUSTER, ""))
 
 
-def _revision(child: observed.Child | None) -> str | None:
+def revision_of(child: observed.Child | None) -> str | None:
+    """The name of the revision that the attempt with this ConfigMap is of."""
     return child.body["metadata"]["labels"].get(labels.REVISION) if child else None
 
 
-def _start(child: observed.Child) -> dict[str, object] | None:
-    """The instruction that the attempt was given. Anybody may edit the annotation, so an unreadable one gives way to
-    the manifest, which is immutable."""
+def start_of(child: observed.Child) -> actions.Start:
+    """The instruction that the attempt with this ConfigMap was given. Anybody may edit the annotation, so an unreadable
+    one gives way to the manifest, which is immutable."""
     found = _document((child.body["metadata"].get("annotations") or {}).get(labels.START))
     if found is None:
         manifest = _document((child.body.get("data") or {}).get("job.yaml")) or {}
         found = _document((manifest.get("metadata") or {}).get("annotations", {}).get(labels.START))
-    return actions.Start.of(found).document() or None
+    return actions.Start.of(found)
 
 
 def _document(text: str | None) -> dict[str, Any] | None:

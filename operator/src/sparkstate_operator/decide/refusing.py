@@ -8,8 +8,9 @@ a webhook. So the dry run is repeated after pauses that double.
 from __future__ import annotations
 
 from sparkstate_operator import clock
-from sparkstate_operator.core import quota
+from sparkstate_operator.core import job_life, quota
 from sparkstate_operator.decide.draft import Draft
+from sparkstate_operator.observed import Death
 from sparkstate_operator.plan import Revision
 
 RETRY_S = 30.0
@@ -44,13 +45,28 @@ def due(draft: Draft) -> Revision | None:
     """The refused revision, if it is time to try it again, while an older one runs."""
     refused = draft.status.get("refused") or {}
     found = draft.revisions.get(str(refused.get("revision") or ""))
-    if found is None or draft.pod is None or draft.phase != "Running" or draft.intent:
+    if found is None or not _runs(draft) or draft.intent:
         return None
     moment = clock.parse(refused.get("nextTime"))
     if moment is not None and draft.now < moment:
         draft.wait_until(moment)
         return None
     return found
+
+
+def is_overtaken(draft: Draft) -> bool:
+    """Whether a refused revision is being checked again, and the attempt that runs meanwhile does not live any more.
+    Its successor is of the old revision: without a driver that lives, the check would be passed over, and the refused
+    revision would start."""
+    refused = (draft.status.get("refused") or {}).get("revision")
+    checked = draft.intent.get("action") == job_life.CHECK and draft.intent.get("revision") == refused
+    return checked and not _runs(draft)
+
+
+def _runs(draft: Draft) -> bool:
+    pod = draft.pod
+    alive = pod is not None and pod.death is Death.ALIVE and pod.deleting_at is None
+    return alive and draft.phase == "Running"
 
 
 def fits_when_stopped(draft: Draft) -> bool:

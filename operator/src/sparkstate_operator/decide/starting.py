@@ -14,7 +14,7 @@ from functools import partial
 
 from sparkstate_operator import actions, clock
 from sparkstate_operator.core import job_life
-from sparkstate_operator.decide import precedence, predecessors, progress
+from sparkstate_operator.decide import instructing, precedence, predecessors, progress, redirecting
 from sparkstate_operator.decide.draft import Draft
 from sparkstate_operator.plan import Revision
 
@@ -28,9 +28,7 @@ def begin(
     number = max(draft.attempt, above) + 1
     draft.status["attempt"] = number
     draft.put("revision", revision.name)
-    if start.document() and not start.since:
-        start = replace(start, since=number)
-    draft.put("start", start.document() or None)
+    _instruct(draft, start)
     counts = dict(draft.status.get("restarts") or {})
     progress.put_restarts(draft, {**counts, "attemptKubelet": 0, "attemptEngine": 0})
     draft.begin(
@@ -42,6 +40,13 @@ def begin(
     draft.happened(job_life.BEGUN)
 
 
+def _instruct(draft: Draft, start: actions.Start) -> None:
+    """A new instruction is given to the newest attempt; one that is carried on keeps its number."""
+    if start.document() and not start.since:
+        start = replace(start, since=draft.attempt)
+    draft.put("start", start.document() or None)
+
+
 def go_on(draft: Draft) -> None:
     """The intent is ``start``: make the pod, or say what it waits for."""
     _follow_spec(draft)
@@ -50,10 +55,18 @@ def go_on(draft: Draft) -> None:
 
 
 def _follow_spec(draft: Draft) -> None:
-    """The spec changed again before anything of the attempt was made: it starts as it is wanted now."""
-    if draft.pod is None and draft.wanted is not None and _is_changed(draft) and not _left_a_trace(draft):
-        draft.put("revision", draft.wanted.name)
-        draft.status["intent"] = {**draft.intent, "revision": draft.wanted.name}
+    """The spec changed again before anything of the attempt was made: it starts as it is wanted now. If the state for
+    that is missing, the attempt is made as it was wanted before, and the change waits."""
+    wanted = draft.wanted
+    if draft.pod is not None or wanted is None or not _is_changed(draft):
+        return
+    start = redirecting.start(draft, wanted)
+    if isinstance(start, instructing.MissingState):
+        instructing.put_off(draft, start)
+    elif not _left_a_trace(draft):
+        _instruct(draft, start)
+        draft.put("revision", wanted.name)
+        draft.status["intent"] = {**draft.intent, "revision": wanted.name}
 
 
 # -- which step, in this order -----------------------------------------------------------------------------------------
@@ -66,8 +79,14 @@ def _is_made(draft: Draft) -> Step | None:
 
 def _is_refused_and_changed(draft: Draft) -> Step | None:
     """Its pod was refused, and will be as long as it is asked for in the same way. An attempt's ConfigMap holds its
-    spec and cannot be changed, so the newest spec takes another number."""
-    return _begin_changed if _is_changed(draft) and draft.seen.never_made == draft.attempt else None
+    spec and cannot be changed, so the newest spec takes another number, unless the state for it is missing."""
+    wanted = draft.wanted
+    if wanted is None or not _is_changed(draft) or draft.seen.never_made != draft.attempt:
+        return None
+    start = redirecting.start(draft, wanted)
+    if isinstance(start, instructing.MissingState):
+        return None
+    return partial(begin, revision=wanted, start=start)
 
 
 def _may_have_lived(draft: Draft) -> Step | None:
@@ -132,11 +151,6 @@ def _end_act(draft: Draft) -> None:
     draft.happened(job_life.MADE)
     draft.say("")
     draft.wait(0.0)
-
-
-def _begin_changed(draft: Draft) -> None:
-    if draft.wanted is not None:
-        begin(draft, draft.wanted, draft.start)
 
 
 def _burn(draft: Draft) -> None:

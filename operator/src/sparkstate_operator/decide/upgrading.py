@@ -14,19 +14,20 @@ from sparkstate_operator import actions
 from sparkstate_operator.core import revisions
 from sparkstate_operator.decide import (
     checking,
+    failover,
+    history,
     instructing,
     precedence,
     predecessors,
+    redirecting,
     refusing,
     starting,
     stopping,
 )
-from sparkstate_operator.decide.draft import TERMINAL, Draft
+from sparkstate_operator.decide.draft import IDLE, TERMINAL, Draft
 from sparkstate_operator.model.base import ChangeKind
 from sparkstate_operator.plan import Revision
 from sparkstate_spec import built_in
-
-_KEEPS_RUNNING = frozenset({None, ChangeKind.IGNORE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +40,7 @@ class Upgrade:
     paths: tuple[str, ...]
     """Fields that differ."""
     strongest: ChangeKind | None
-    """The strongest kind of change among them. Whether the job runs or is suspended (``state``) does not change
-    what it runs."""
+    """The strongest kind of change among them."""
     start: actions.Start | instructing.MissingState
     """The state that the next attempt would start from."""
 
@@ -59,9 +59,7 @@ def between(draft: Draft, old: Revision | None, wanted: Revision) -> Upgrade:
     """The changes between two revisions."""
     change = revisions.change(old.resolved, wanted.resolved) if old is not None else None
     paths = tuple(change.paths) if change else ()
-    kinds = {revisions.kind_of(path) for path in paths if path != "state"}
-    strongest = max(kinds, key=list(ChangeKind).index, default=None)
-    return Upgrade(old, wanted, paths, strongest, instructing.changed(draft, old, wanted))
+    return Upgrade(old, wanted, paths, revisions.strongest(paths), instructing.changed(draft, old, wanted))
 
 
 # -- which step, in this order -----------------------------------------------------------------------------------------
@@ -69,15 +67,13 @@ def between(draft: Draft, old: Revision | None, wanted: Revision) -> Upgrade:
 
 def _needs_no_attempt(_: Draft, upgrade: Upgrade) -> Step | None:
     """First, because nothing has to be there for it, neither state nor room for a pod."""
-    return _adopt if upgrade.old is not None and upgrade.strongest in _KEEPS_RUNNING else None
+    return _adopt if upgrade.old is not None and upgrade.strongest in redirecting.KEEPS_RUNNING else None
 
 
 def _state_is_missing(_: Draft, upgrade: Upgrade) -> Step | None:
     """Before anything is stopped or started: an attempt that runs goes on while its successor could not be restored."""
     start = upgrade.start
-    if not isinstance(start, instructing.MissingState):
-        return None
-    return lambda draft, _: instructing.wait_for(draft, start)
+    return partial(_wait_for_state, missing=start) if isinstance(start, instructing.MissingState) else None
 
 
 def _nothing_runs(draft: Draft, _: Upgrade) -> Step | None:
@@ -117,6 +113,22 @@ def _adopt(draft: Draft, upgrade: Upgrade) -> None:
     """The attempt that runs counts as one of the new revision."""
     draft.put("revision", upgrade.wanted.name)
     draft.wait(0.0)
+
+
+def _wait_for_state(draft: Draft, upgrade: Upgrade, missing: instructing.MissingState) -> None:
+    """The job goes on by its old revision: its attempt is watched, and replaced if it ends, and its savepoints are
+    taken and let go. A job of which nothing is meant to run waits."""
+    old, idle = upgrade.old, draft.phase in IDLE
+    checking.end(draft)
+    if old is not None:
+        draft.wanted = old
+        if not idle:
+            failover.watch(draft, old)
+        history.keep(draft, old)
+    if idle:
+        instructing.wait_for(draft, missing)
+    else:
+        instructing.put_off(draft, missing)
 
 
 def _begin(draft: Draft, upgrade: Upgrade) -> None:

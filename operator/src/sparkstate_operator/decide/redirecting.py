@@ -1,0 +1,79 @@
+"""Reads which state the next attempt starts from, where the spec changes again before that attempt is there.
+
+The first change may have put a start instruction into the status: ``restoreFrom`` of its spec, or ``empty`` by its
+``upgradeMode``. Nothing was started by it, so the second change is judged as if it were the only one: by the revision
+and the instruction of the attempt that the next one follows. Without that, a second ``restoreFrom`` was lost, and a
+change that was taken back still gave the state up.
+"""
+
+from __future__ import annotations
+
+from sparkstate_operator import actions, observed
+from sparkstate_operator.core import revisions
+from sparkstate_operator.decide import instructing, rebuilding
+from sparkstate_operator.decide.draft import Draft
+from sparkstate_operator.model.base import ChangeKind
+from sparkstate_operator.plan import Revision
+
+KEEPS_RUNNING = frozenset({None, ChangeKind.IGNORE})
+"""Kinds of change that need no attempt of their own."""
+
+
+def start(draft: Draft, wanted: Revision) -> actions.Start | instructing.MissingState:
+    """The start instruction for ``wanted``, in place of the revision that would have come. Changes nothing."""
+    old, before = _followed(draft)
+    found = instructing.changed(draft, old, wanted, before)
+    return actions.Start(empty=True) if found == before and _gives_state_up(draft, old, wanted) else found
+
+
+def present(draft: Draft) -> actions.Start:
+    """The start instruction of the attempt that the status names. Its successor's may have taken its place in the
+    status: that one has no number in ``since`` yet, or is empty because the next spec names no state any more."""
+    told = draft.start
+    if told.since:
+        return told
+    aim, revision = draft.aim, draft.revision
+    same = aim is None or revision is None or instructing.given(aim) == instructing.given(revision)
+    if same and not told.document():
+        return told
+    trace = _trace(draft)
+    made = trace is not None and trace.attempt == draft.attempt
+    return rebuilding.start_of(trace) if trace is not None and made else actions.Start()
+
+
+def _followed(draft: Draft) -> tuple[Revision | None, actions.Start]:
+    """The attempt that the next one follows: its revision, None where that was lost, and its start instruction."""
+    revision, trace = draft.revision, _trace(draft)
+    if revision is None:
+        return None, draft.start
+    if draft.pod is not None or (trace is not None and trace.attempt == draft.attempt):
+        return revision, present(draft)
+    # Nothing is made of the attempt that the status names, so its successor follows the one before it.
+    known = draft.revisions.get(rebuilding.revision_of(trace) or "")
+    if trace is not None and known is not None:
+        return known, rebuilding.start_of(trace)
+    told = draft.start
+    return revision, told if told.since and not _is_emptied(draft) else actions.Start()
+
+
+def _trace(draft: Draft) -> observed.Child | None:
+    """The ConfigMap of the newest attempt whose pod may have lived."""
+    seen = draft.seen
+    traces = [child for child in seen.config_maps if child.attempt and child.attempt != seen.never_made]
+    return max(traces, key=lambda child: child.attempt or 0, default=None)
+
+
+def _gives_state_up(draft: Draft, old: Revision | None, wanted: Revision) -> bool:
+    """Whether an upgrade is under way, and ``wanted`` makes it a stateless one. A change that is taken back does not
+    count. Where the old revision was lost, nobody can tell, and the instruction in the status stays as it is."""
+    upgrades = draft.intent.get("action") == "upgrade" or _is_emptied(draft)
+    if not upgrades or old is None or wanted.effective("upgradeMode") != "stateless":
+        return False
+    return revisions.strongest(revisions.change(old.resolved, wanted.resolved).paths) not in KEEPS_RUNNING
+
+
+def _is_emptied(draft: Draft) -> bool:
+    """Whether the attempt that is being made would begin without state by its ``upgradeMode`` alone."""
+    told, revision = draft.start, draft.revision
+    given_up = told.empty and told.since == draft.attempt and draft.intent.get("action") == "start"
+    return given_up and revision is not None and not revision.get("startEmpty")
