@@ -132,3 +132,19 @@ def test_a_view_is_read_in_much_less_memory_than_it_has():
     finally:
         tracemalloc.stop()
     below.release()
+
+
+def test_a_view_leaves_the_layers_as_they_are_because_somebody_may_be_reading():
+    """An index that grows is empty for a moment: its reader would find no key, and the job would begin anew."""
+    layered = LayeredColumns(np.int64)
+    layered.write(columns_of(dict.fromkeys(range(1000), 7)))
+    view = layered.freeze()
+    layered.write(columns_of(dict.fromkeys(range(1000, 5000), 8)))
+    view.release()
+    base = layered._frozen[0]
+    counted = base.index.count
+    layered.freeze()
+    assert layered._frozen[0] is base
+    assert base.index.count == counted == 1000
+    values, present = layered.read(np.array([5, 4000]))
+    assert (values.tolist(), present.tolist()) == ([7, 8], [True, True])

@@ -52,6 +52,33 @@ def test_a_layered_dict_is_a_dict_and_its_views_are_copies(steps):
     assert layered.top == plain
 
 
+def test_another_view_moves_no_entry_either_because_somebody_may_be_reading():
+    """A dict that grows while its keys are listed raises; the operator lists them beside the thread of snapshots."""
+    layered = LayeredDict()
+    layered.set(0, 0)
+    layered.set(1, 1)
+    view = layered.freeze()
+    layered.set(2, 2)
+    view.release()
+    reading = layered.each_key()
+    found = [next(reading), next(reading)]
+    layered.freeze()
+    assert sorted([*found, *reading]) == [0, 1, 2]
+    layered.fold()
+    assert not layered.is_flat, "the second view is held"
+
+
+def test_views_that_are_released_one_by_one_leave_one_layer():
+    layered = LayeredDict()
+    for number in range(3):
+        layered.set(number, number)
+        layered.freeze().release()
+    assert [len(layer) for layer in layered._frozen] == [1, 1, 1]
+    layered.fold()
+    assert layered.is_flat
+    assert layered.top == {0: 0, 1: 1, 2: 2}
+
+
 def test_freezing_moves_no_entry_and_folding_moves_only_those_written_since():
     layered = LayeredDict()
     for number in range(1000):

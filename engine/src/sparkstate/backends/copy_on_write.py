@@ -7,7 +7,9 @@ released, the layers are folded into one again. Folding moves each entry written
 per view, so it costs about as much as those writes did: a commit during and after a snapshot is at most about
 twice as slow, and never waits for the snapshot.
 
-Only the owner's thread writes, freezes and folds. Views are read, and released, by any thread.
+Only the owner's thread writes and folds, and nobody reads meanwhile. Views are read, and released, by any thread.
+Another thread may freeze while the owner reads: ``freeze`` changes no layer, and a read looks up ``top`` before the
+frozen layers. If ``top`` is set aside in between, the read finds the same layer again, and misses none.
 """
 
 from __future__ import annotations
@@ -43,8 +45,10 @@ class CopyOnWrite(ABC, Generic[L, V]):
         return not self._frozen
 
     def freeze(self) -> V:
-        """A view of all entries as they are now. Costs the same however many there are."""
-        self.fold()
+        """A view of all entries as they are now. Costs the same however many there are. Folds nothing: the owner may be
+        reading the layers, and a dict or an index that grows shows its reader too few keys. Layers stay few, because
+        each write folds those that no view needs."""
+        self._drop_released()
         if self._is_used() or not self._frozen:
             self._frozen.append(self.top)
             self.top = self._empty()
@@ -54,16 +58,25 @@ class CopyOnWrite(ABC, Generic[L, V]):
 
     def fold(self) -> None:
         """Make one layer of all when no view needs them apart. Called by the owner before it writes."""
-        if not self._views:
+        if not self._frozen:
             return
-        self._views = [view for view in self._views if not view.released]
-        if self._views or not self._frozen:
+        self._drop_released()
+        if self._views:
             return
         base = self._frozen[0]
         for layer in [*self._frozen[1:], self.top]:
             self._merge(base, layer)
         self.top = base
         self._frozen = []
+
+    def _layers(self) -> list[L]:
+        """All layers for a read, the oldest first."""
+        top = self.top
+        frozen = [*self._frozen]
+        return frozen if frozen and frozen[-1] is top else [*frozen, top]
+
+    def _drop_released(self) -> None:
+        self._views = [view for view in self._views if not view.released]
 
     @abstractmethod
     def _is_used(self) -> bool:

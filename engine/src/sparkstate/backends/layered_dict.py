@@ -60,9 +60,9 @@ class LayeredDict(copy_on_write.CopyOnWrite[dict[Any, Any], View]):
 
     def get_many(self, keys: Iterable[Any], default: Any = None) -> list[Any]:
         """The values, and ``default`` for a missing key."""
+        top = self.top  # before the look at the frozen layers
         if not self._frozen:
-            get = self.top.get
-            return list(map(get, keys, itertools.repeat(default)))
+            return list(map(top.get, keys, itertools.repeat(default)))
         return [default if (value := self.get(key)) is ABSENT else value for key in keys]
 
     def get_own(self, key: Any) -> Any:
@@ -80,15 +80,15 @@ class LayeredDict(copy_on_write.CopyOnWrite[dict[Any, Any], View]):
 
     def items(self) -> Iterator[tuple[Any, Any]]:
         """All entries; the dict must not change meanwhile."""
-        return iter(View((*self._frozen, self.top)).merged().items())
+        return iter(View(tuple(self._layers())).merged().items())
 
     def all_keys(self) -> list[Any]:
         """The keys of all layers; a key may come several times, and its entry may be deleted."""
-        return [key for layer in (*self._frozen, self.top) for key in layer]
+        return [key for layer in self._layers() for key in layer]
 
     def each_key(self) -> Iterator[Any]:
         """All keys, without a merged copy: those of newer layers first. The dict must not change meanwhile."""
-        layers = [*self._frozen, self.top]
+        layers = self._layers()
         for number in reversed(range(len(layers))):
             above = layers[number + 1 :]
             for key, value in layers[number].items():
@@ -97,7 +97,7 @@ class LayeredDict(copy_on_write.CopyOnWrite[dict[Any, Any], View]):
 
     def estimated_len(self) -> int:
         """The number of entries: exact when flat, otherwise an upper bound."""
-        return len(self.top) + sum(map(len, self._frozen))
+        return sum(map(len, self._layers()))
 
     def _is_used(self) -> bool:
         return bool(self.top)

@@ -86,6 +86,20 @@ def check_a_snapshot_is_written_beside_commits(kit: Kit) -> None:
         equal(len(table(store, LISTS).get(5, "b")), _COMMITS + 3, "the elements of a list after them")
 
 
+def check_reads_go_on_beside_the_start_of_a_snapshot(kit: Kit) -> None:
+    """A thread prepares a snapshot while another one reads; the snapshot before was released since the last commit."""
+    store = kit.store()
+    fill(store)
+    for number in range(_READS):
+        store.prepare_snapshot(number, kit.folder(), number % 2 == 0).release()
+        store.commit(changes(values={"a": number}, lists={"b": ListChange(items=[f"{number}"])}), KEYS)
+        wanted = content(store)
+        reading = _Call(lambda: [content(store) for _ in range(_READS)])
+        store.prepare_snapshot(_READS + number, kit.folder(), number % 2 == 0).release()
+        for found in reading.result("reading beside the start of a snapshot"):
+            equal(found, wanted, "the content beside the start of a snapshot")
+
+
 def check_a_snapshot_is_released_by_another_thread(kit: Kit) -> None:
     """The thread that wrote a snapshot releases it, and the store goes on."""
     store = kit.store()

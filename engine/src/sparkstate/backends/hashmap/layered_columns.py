@@ -176,7 +176,7 @@ class LayeredColumns(copy_on_write.CopyOnWrite[_Layer, ColumnView]):
     @property
     def nbytes(self) -> int:
         """Bytes of memory."""
-        return sum(layer.nbytes for layer in (*self._frozen, self.top))
+        return sum(layer.nbytes for layer in self._layers())
 
     def read(self, keys: Any) -> tuple[Values, Flags]:
         """The value of each key, and whether there is one."""
@@ -207,11 +207,11 @@ class LayeredColumns(copy_on_write.CopyOnWrite[_Layer, ColumnView]):
 
     def live(self) -> Iterator[ValueColumns]:
         """All entries that are there, as of a view; nothing may be written meanwhile."""
-        return ColumnView((*self._frozen, self.top)).live()
+        return ColumnView(tuple(self._layers())).live()
 
     def keys(self, at_once: int) -> Iterator[list[tuple[int, Any]]]:
         """Key groups and keys of all entries that are there, by layer; nothing may be written meanwhile."""
-        for layer, flags in _shown((*self._frozen, self.top)):
+        for layer, flags in _shown(self._layers()):
             for start in range(0, len(flags), at_once):
                 places = np.flatnonzero(flags[start : start + at_once]) + start
                 if len(places):
@@ -219,7 +219,7 @@ class LayeredColumns(copy_on_write.CopyOnWrite[_Layer, ColumnView]):
 
     def estimated_len(self) -> int:
         """The number of entries: exact while nothing is frozen, otherwise an upper bound."""
-        return sum(layer.index.count - layer.deleted for layer in (*self._frozen, self.top))
+        return sum(layer.index.count - layer.deleted for layer in self._layers())
 
     def _is_used(self) -> bool:
         return bool(self.top.index.count)
