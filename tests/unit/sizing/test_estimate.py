@@ -41,7 +41,8 @@ def constant(value: float) -> Constant:
 
 
 def by_function(record: float) -> dict[sizing.Function, Constant]:
-    return {"record": constant(record), "batch": constant(record / 2), "batch-per-key": constant(record / 4)}
+    shares = {"record": 1, "record-compiled": 0.6, "batch": 0.5, "batch-per-key": 0.25}
+    return {name: constant(record * share) for name, share in shares.items()}
 
 
 def round_backend(memory: KeyCost | None, disk: KeyCost | None) -> BackendConstants:

@@ -40,8 +40,8 @@ _OF_KEYS = tuple(f"spec.{name}: " for name in configuration.NAMES)
 @click.option(
     "--function",
     type=click.Choice(sizing.FUNCTIONS),
-    help="With --size: the kind of the job's functions. A call per record; per Arrow batch; per Arrow batch, with one "
-    "answer for each key.  [default: record]",
+    help="With --size: the kind of the job's functions. A call per record; the same with sparkstate-compiled; per "
+    "Arrow batch; per Arrow batch, with one answer for each key.  [default: record]",
 )
 @click.option(
     "--values",

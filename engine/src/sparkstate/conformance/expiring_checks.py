@@ -124,6 +124,21 @@ def check_expired_values_are_in_no_canonical_snapshot(kit: Kit) -> None:
         _equal(_content(target), _LIVE, "a snapshot that knows the time")
 
 
+def check_values_outlive_a_clock_that_was_ahead(kit: Kit) -> None:
+    """An epoch had a time in the future, and the clock was set since. Values that are written now have not expired,
+    neither for a sweep nor for a snapshot."""
+    store = _expiring_store(kit)
+    if store is None:
+        return
+    store.expire(VALUES, 10 * CUTOFF, NOTHING)
+    _fill(store)
+    removed = sum(store.expire(VALUES, CUTOFF, EVERYTHING) for _ in range(20))
+    _equal(removed, 1, "values removed once the clock was set")
+    kit.copy(store, restored := kit.store(), in_canonical=True)
+    for found, where in ((store, "the store"), (restored, "a snapshot")):
+        _equal(_content(found)["values"], _LIVE["values"], f"values in {where} once the clock was set")
+
+
 def check_a_sweep_is_not_seen_by_a_snapshot(kit: Kit) -> None:
     """A snapshot that was prepared before holds what the sweep removes, and what a commit adds comes after it."""
     store = _expiring_store(kit)

@@ -13,7 +13,7 @@ from sparkstate.control.port import SavepointTrigger
 from sparkstate.driver.snapshot_parts import SnapshotParts
 from sparkstate.driver.storage_outages import Ending
 from sparkstate.driver.unsaved_work import Mark
-from sparkstate.handles import ShardHandle
+from sparkstate.handles import ShardHandle, StateMeta
 from sparkstate.keygroups import KeySpace
 from sparkstate.slots import protocol
 from sparkstate.slots.group import SlotGroup
@@ -128,7 +128,7 @@ def parts_of(
         position=pending.position,
         key_space=pending.key_space,
         shards=tuple(sorted(shards, key=lambda handle: handle.shard)),
-        states=replies[0].states,
+        states=_states_of(replies),
         operator_state=tuple(reply.operator_state for reply in replies if reply.operator_state is not None),
         committables=committables,
         slots=len(group),
@@ -136,3 +136,12 @@ def parts_of(
         closed=bool(pending.savepoint and pending.savepoint.trigger.stop),
         trigger_ms=pending.trigger_ms,
     )
+
+
+def _states_of(replies: list[protocol.SnapshotState]) -> tuple[StateMeta, ...]:
+    """The states of all slots. A slot has a table of timers only once a key of its own has one, and an operator whose
+    timers nobody names could be left out of a later version without a word."""
+    found: dict[tuple[str, str, str], StateMeta] = {}
+    for state in (state for reply in replies for state in reply.states):
+        found.setdefault((state.uid, state.name, state.kind), state)
+    return tuple(found.values())

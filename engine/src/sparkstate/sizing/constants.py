@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 Backend = Literal["hashmap", "rocksdb"]
-Function = Literal["record", "batch", "batch-per-key"]
-"""``record``: called for every record. ``batch``: called with Arrow batches, answers every record. ``batch-per-key``:
+Function = Literal["record", "record-compiled", "batch", "batch-per-key"]
+"""``record``: called for every record. ``record-compiled``: the same, on the path of ``sparkstate-compiled``. ``batch``: called with Arrow batches, answers every record. ``batch-per-key``:
 the same, answers once for each key of a batch."""
 FUNCTIONS: tuple[Function, ...] = get_args(Function)
 Values = Literal["any", "numbers"]

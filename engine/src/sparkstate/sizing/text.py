@@ -20,6 +20,7 @@ _SIZES = (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
 
 _FUNCTIONS = {
     "record": "a function that is called per record",
+    "record-compiled": "a function that is called per record, on the compiled path",
     "batch": "a function on Arrow batches",
     "batch-per-key": "a function on Arrow batches that answers once per key",
 }

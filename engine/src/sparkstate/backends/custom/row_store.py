@@ -113,7 +113,7 @@ class RowStore:
 
     def expire(self, spec: TableSpec, cutoff: int, pace: SweepPace) -> int:
         table, sweep = self.table(spec), self._sweeps.setdefault((spec.uid, spec.name), RowSweep())
-        sweep.cutoff = max(sweep.cutoff, cutoff)
+        sweep.cutoff = cutoff  # it may go back, when a clock that was ahead is set
         deletions = sweep.look(table, self.rows, pace)
         self._write(deletions)
         return len(deletions)

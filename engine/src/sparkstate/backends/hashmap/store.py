@@ -89,7 +89,7 @@ class HashMapShardStore:
     def expire(self, spec: TableSpec, cutoff: int, pace: SweepPace) -> int:
         table = self.table(spec)
         sweep = self._sweeps.setdefault((spec.uid, spec.name), CellSweep())
-        sweep.cutoff = max(sweep.cutoff, cutoff)
+        sweep.cutoff = cutoff  # it may go back, when a clock that was ahead is set
         if not isinstance(table, tables.HashMapCells):
             raise AssertionError(f"the values of {spec} have no stamps. This is a bug, please report")
         removed, gone = sweep.run(table, pace.entries(table.rows()))

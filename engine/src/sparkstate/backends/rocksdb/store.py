@@ -224,7 +224,7 @@ class RocksDBShardStore:
 
     def expire(self, spec: TableSpec, cutoff: int, pace: SweepPace) -> int:
         sweep = self._sweeps.setdefault((spec.uid, spec.name), RowSweep())
-        sweep.cutoff = max(sweep.cutoff, cutoff)
+        sweep.cutoff = cutoff  # it may go back, when a clock that was ahead is set
         table = self.table(spec)
         self._buffers.settle(table)
         family: Family = table.family
