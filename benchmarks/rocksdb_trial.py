@@ -4,6 +4,7 @@
     python benchmarks/rocksdb_trial.py --only 'as it was' 'the defaults' --rounds 5
     python benchmarks/rocksdb_trial.py --way slot --value 512           with the operator, and overlays on disk
     python benchmarks/rocksdb_trial.py --value 16384 --times 10 --checkpoints
+    python benchmarks/rocksdb_trial.py --way slot --cold --ahead part   with reads ahead, from a disk that is cold
 
 A quarter of a slot of the load ``large``, without Spark: two stores on 8 MiB of managed memory, with ten times as much
 state (``--times``) in values of 512 bytes (``--value``). An epoch reads and replaces a number of random keys. What is
@@ -27,12 +28,13 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from rocks import spare
 from rocks.candidates import CANDIDATES
 from rocks.life import Load, live
 
 from sparkstate.backends import allocation
 
-SHOWN = ("cpu", "compact", "flush", "read", "written", "write amp", "space amp", "upload amp", "cache hits")
+SHOWN = ("wall", "cpu", "compact", "flush", "read", "written", "write amp", "space amp", "upload amp", "cache hits")
 
 
 def run(candidate: str, load: Load) -> dict[str, float]:
@@ -85,6 +87,10 @@ def main() -> None:
     parser.add_argument("--way", choices=("store", "slot"), default=defaults.way)
     parser.add_argument("--compressible", action="store_true")
     parser.add_argument("--checkpoints", action="store_true")
+    parser.add_argument("--ahead", choices=spare.AHEAD, default=defaults.ahead)
+    parser.add_argument("--pause", type=float, default=defaults.pause)
+    parser.add_argument("--merge-in-pauses", action="store_true")
+    parser.add_argument("--cold", action="store_true")
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.one:

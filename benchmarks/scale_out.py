@@ -2,6 +2,7 @@
 
     make bench-scale                                            both backends, one function, 15 minutes on two cores
     make bench-scale ARGS="--slots 1 4 --functions batches added"
+    make bench-scale ARGS="--compiled"                          on the path of sparkstate-compiled, after make compiled
 
 The real job runs: Spark in local mode, slots in processes of their own, a checkpoint every two seconds. An epoch has
 ``--rows`` rows and ``--keys`` keys for each slot. On a machine with fewer cores than slots, rows/s cannot grow with the
@@ -29,6 +30,7 @@ import machine
 import ours
 import scaling
 
+from sparkstate.operators import compiled
 from sparkstate_tools.tracing.runs import KINDS
 
 RESULTS = Path(__file__).parent / "results"
@@ -67,7 +69,7 @@ def result(setup: ours.Setup, slots: int, rounds: Sequence[dict[str, float]]) ->
     middle = {kind: round(statistics.median(each[kind] for each in rounds), 3) for kind in KINDS}
     return {
         "backend": setup.backend,
-        "function": setup.function,
+        "function": f"{setup.function}{', compiled' if setup.compiled else ''}",
         "slots": slots,
         "rows_per_s": round(statistics.median(each["rows_per_s"] for each in rounds)),
         "cpu_us_per_row": middle,
@@ -107,6 +109,7 @@ def _options() -> argparse.Namespace:
         "--backends", nargs="+", choices=("hashmap", "rocksdb"), default=["hashmap", "rocksdb"]
     )
     parser.add_argument("--functions", nargs="+", choices=list(job.FUNCTIONS), default=["sum"])
+    parser.add_argument("--compiled", action="store_true", help="functions per record on the compiled path")
     parser.add_argument("--rows", type=int, default=400_000, help="of each slot and epoch (default 400,000)")
     parser.add_argument("--keys", type=int, default=25_000, help="of each slot (default 25,000)")
     parser.add_argument("--epochs", type=int, default=8, help="that count (default 8)")
@@ -118,7 +121,9 @@ def _options() -> argparse.Namespace:
 def run(options: argparse.Namespace, scratch: Path) -> list[dict[str, Any]]:
     """All results, from alternating rounds."""
     setups = [
-        ours.Setup(backend, name, INTERVAL) for name in options.functions for backend in options.backends
+        ours.Setup(backend, name, INTERVAL, compiled=options.compiled)
+        for name in options.functions
+        for backend in options.backends
     ]
     runs: dict[tuple[ours.Setup, int], list[dict[str, float]]] = {}
     for number in range(options.rounds):
@@ -136,6 +141,8 @@ def run(options: argparse.Namespace, scratch: Path) -> list[dict[str, Any]]:
 def main() -> int:
     """Measure, print, write."""
     options = _options()
+    if options.compiled and (found := compiled.status()) != compiled.IN_USE:
+        raise SystemExit(f"--compiled: sparkstate-compiled is {found}; call `make compiled` first")
     scratch = Path(tempfile.mkdtemp(prefix="ss-scale-"))
     try:
         results = run(options, scratch)

@@ -7,10 +7,11 @@ does the same record by record, and what the epoch changes goes to disk where it
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from rocks import usage
+from rocks import spare, usage
 from rocks.candidates import CANDIDATES, TrialFactory
 from sparkstate import columns
 from sparkstate.backends.base import StateKind, TableChanges, TableSpec
@@ -54,6 +55,13 @@ class Load:
     """The part of all keys that an epoch touches (``large``: 150,000 of 655,360 in a slot)."""
     compressible: bool = False
     checkpoints: bool = False
+    ahead: spare.Ahead = "none"
+    pause: float = 0.0
+    """Seconds after each epoch in which the slot has nothing to do."""
+    merge_in_pauses: bool = False
+    """RocksDB merges files only in the pauses."""
+    cold: bool = False
+    """Files are dropped from the page cache before each epoch."""
     statistics: bool = False
 
     @property
@@ -120,6 +128,9 @@ class Slot:
         self._operator: Any = self._make_operator() if load.way == "slot" else None
         self._known: set[str] = set()
         self.uploaded = 0
+        self._ahead = spare.ReadAhead(self._tables)
+        self.wall_s = 0.0
+        """Of the epochs without their pauses."""
 
     def _make_operator(self) -> Any:
         spec = kinds.spec(
@@ -142,24 +153,50 @@ class Slot:
             mine = shards == shard
             yield store, keys[mine].tolist(), groups[mine].tolist()
 
+    def _tables(self, keys: np.ndarray) -> Iterator[tuple[Any, list[int], list[int]]]:
+        for store, mine, groups in self._by_shard(keys):
+            yield store.table(SPEC), mine, groups
+
     def write(self, keys: np.ndarray, version: int) -> None:
         """One commit per store."""
         for store, mine, groups in self._by_shard(keys):
             values = {key: self.values.of(key, version) for key in mine}
             store.commit([TableChanges(SPEC, values=values)], dict(zip(mine, groups, strict=True)))
 
-    def epoch(self, keys: np.ndarray, version: int) -> None:
-        """Read and replace these keys."""
+    def epoch(self, keys: np.ndarray, version: int, following: np.ndarray) -> None:
+        """Read and replace these keys. ``following``: those of the next epoch."""
+        if self.load.cold:
+            spare.cool(store.database().path for store in self.stores.values())
+        begun = time.perf_counter()
+        if self.load.ahead == "epoch":
+            self._ahead.begin(following)
         if self._operator is None:
-            for start in range(0, len(keys), READ_ROWS):
-                for store, mine, groups in self._by_shard(keys[start : start + READ_ROWS]):
-                    found = store.table(SPEC).get_many(groups, mine)
-                    assert None not in found
+            parts = (keys[at : at + READ_ROWS] for at in range(0, len(keys), READ_ROWS))
+            for part in self._parts(parts, lambda part: part):
+                for table, mine, groups in self._tables(part):
+                    assert None not in table.get_many(groups, mine)
+            self._ahead.wait()  # a commit changes what it reads
             self.write(np.unique(keys), version)
         else:
             self._operate(keys, version)
         if self.load.checkpoints:
             self._checkpoint(version)
+        self.wall_s += time.perf_counter() - begun
+
+    def _parts(
+        self, parts: Iterable[spare.Part], keys_of: Callable[[spare.Part], np.ndarray]
+    ) -> Iterable[spare.Part]:
+        return self._ahead.parts(parts, keys_of) if self.load.ahead == "part" else parts
+
+    def pause(self) -> None:
+        """Nothing to do; in the end, merges that are allowed have ended."""
+        databases = [store.database() for store in self.stores.values()]
+        if self.load.merge_in_pauses:
+            spare.merge(databases, allowed=True)
+        time.sleep(self.load.pause)
+        if self.load.merge_in_pauses:
+            self.settle()
+            spare.merge(databases, allowed=False)
 
     def _operate(self, keys: np.ndarray, version: int) -> None:
         overlay = self._operator.begin(version, MIN_WATERMARK, 0)
@@ -168,8 +205,10 @@ class Slot:
             [pa.array(keys), pa.array(np.full(len(keys), version)), pa.array(groups.astype(np.int32))],
             names=["k", "v", columns.KEY_GROUP],
         )
-        for part in self.budget.parts(SPEC.uid, batch):
+        parts = self.budget.parts(SPEC.uid, batch)
+        for part in self._parts(parts, lambda part: part.column("k").to_numpy()):
             self._operator.process_batch(overlay, part)
+        self._ahead.wait()
         self._operator.finish(overlay, MIN_WATERMARK)
         commit_overlays([(self._operator, overlay)])
         overlay.close()
@@ -226,14 +265,17 @@ def live(candidate: str, load: Load, directory: Path) -> dict[str, float]:
     order = chance.permutation(load.keys)
     for start in range(0, load.keys, FILL_ROWS):
         slot.write(order[start : start + FILL_ROWS], 0)
-    slot.epoch(chance.integers(0, load.keys, load.epoch_rows), 1)
+    epochs = [chance.integers(0, load.keys, load.epoch_rows) for _ in range(load.epochs + 1)]
+    slot.epoch(epochs[0], 1, epochs[1])
     slot.settle()
-    slot.uploaded = 0
+    slot.pause()
+    slot.uploaded, slot.wall_s = 0, 0.0
     before = usage.used()
     memory = 0
     space: list[int] = []
-    for version in range(2, 2 + load.epochs):
-        slot.epoch(chance.integers(0, load.keys, load.epoch_rows), version)
+    for version, (keys, following) in enumerate(itertools.pairwise([*epochs[1:], epochs[0]]), 2):
+        slot.epoch(keys, version, following)
+        slot.pause()
         memory = max(memory, slot.factory.memory()["used"])
         space.append(slot.disk_bytes())
     slot.settle()
@@ -241,6 +283,7 @@ def live(candidate: str, load: Load, directory: Path) -> dict[str, float]:
     rows = load.epochs * load.epoch_rows
     user = rows * (load.value + KEY_BYTES)
     figures = {
+        "wall": slot.wall_s / rows * 1e6,
         "cpu": spent.cpu_s / rows * 1e6,
         "compact": spent.compacting_s / rows * 1e6,
         "flush": spent.flushing_s / rows * 1e6,

@@ -12,6 +12,7 @@ from sparkstate.keygroups import KeyGroupRange
 
 _COMMITS: Final = 50
 _READS: Final = 20
+_ROUNDS: Final = 4
 _PATIENCE_S: Final = 20.0
 
 
@@ -90,12 +91,12 @@ def check_reads_go_on_beside_the_start_of_a_snapshot(kit: Kit) -> None:
     """A thread prepares a snapshot while another one reads; the snapshot before was released since the last commit."""
     store = kit.store()
     fill(store)
-    for number in range(_READS):
+    for number in range(_ROUNDS):
         store.prepare_snapshot(number, kit.folder(), number % 2 == 0).release()
         store.commit(changes(values={"a": number}, lists={"b": ListChange(items=[f"{number}"])}), KEYS)
         wanted = content(store)
-        reading = _Call(lambda: [content(store) for _ in range(_READS)])
-        store.prepare_snapshot(_READS + number, kit.folder(), number % 2 == 0).release()
+        reading = _Call(lambda: [content(store) for _ in range(_ROUNDS)])
+        store.prepare_snapshot(_ROUNDS + number, kit.folder(), number % 2 == 0).release()
         for found in reading.result("reading beside the start of a snapshot"):
             equal(found, wanted, "the content beside the start of a snapshot")
 
