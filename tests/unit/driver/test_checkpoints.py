@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from support.slots import slots
@@ -12,8 +14,14 @@ from support.storage.stores import HookedStore
 
 from sparkstate import errors
 from sparkstate.checkpoint.metadata import CheckpointMetadata
+from sparkstate.checkpoint.restore import RestoredSnapshot, RestorePlan
+from sparkstate.control import driver_life
 from sparkstate.control.documents import SavepointPhase
 from sparkstate.control.port import SavepointTrigger
+from sparkstate.driver import draining
+from sparkstate.driver.epoch_loop import EpochLoop
+from sparkstate.driver.epoch_pipeline import EpochPipeline
+from sparkstate.driver.parts import Origin
 from sparkstate.log import records
 from sparkstate.spark import capture
 from sparkstate.spark.watermarks import Watermarks
@@ -148,3 +156,56 @@ def test_a_savepoint_that_was_given_up_before_its_record_is_the_failure_of_its_r
     running.checkpoints.require_sound()
     assert [one.epoch for one in job_storage.log.state.checkpoints] == [0]
     assert len(list(running.out.glob("part-*"))) == 1
+
+
+def draining_loop(running: Running) -> EpochLoop:
+    """Over an incarnation that has just begun. The last epoch of a drain sums up one more row, as a timer might."""
+    result: Any = SimpleNamespace(
+        waited_ms=0, held_bytes=0, duration_ms=1, rows=0, watermarks=Watermarks(()), next_event_timer=None,
+        next_processing_timer=None, late_rows=0, dropped_rows=0, operators=(),
+    )  # fmt: skip
+
+    def run(_frame: None, epoch: int, *, ended: bool) -> object:
+        running.slot.epoch(epoch, slots.rows(("a", 1000)))
+        return result
+
+    runner: Any = SimpleNamespace(watermarks=Watermarks(()), run=run)
+    query: Any = SimpleNamespace(position=lambda *_: capture.CapturedPosition())
+    context = SimpleNamespace(view=running.view, reached=lambda _: None)
+    origin = Origin(RestoredSnapshot(RestorePlan("empty", "nothing was found")), 1, slots.KEY_SPACE)
+    parts: Any = SimpleNamespace(context=context)
+    pauses: Any = None
+    for step in (driver_life.RESTORES, driver_life.FILLED):
+        running.view.happened(step)
+    return EpochLoop(parts, origin, query, runner, running.checkpoints, pauses, EpochPipeline())
+
+
+def test_no_restart_goes_back_to_a_drained_epoch_whose_savepoint_failed(running: Running) -> None:
+    """Its timers have fired up to the end of time, and the job goes on."""
+    running.slot.epoch(0, slots.rows(("a", 1)))
+    running.start(0).settle()
+    running.slot.epoch(1, slots.rows(("a", 10)))
+    request = SavepointTrigger(trigger_id="end", stop=True, drain=True, target_directory="file:///dev/null/x")
+    running.requests.add(request)
+    with pytest.raises(errors.StorageUnavailable, match="goes back to its checkpoint"):
+        draining_loop(running)._stop_with_savepoint(request, 1)
+    running.job_storage.leftovers.settle()
+    state = running.job_storage.log.check()
+    assert [one.epoch for one in state.checkpoints] == [0]
+    assert state.restore_point == state.checkpoints[0]
+    found = running.requests.find("end")
+    assert found is not None and found.status == SavepointPhase.FAILED
+    assert len(list(running.out.glob("part-*"))) == 1 and running.staged() == []
+    assert running.job_storage.outages.away == (), "the checkpoints' storage is there"
+
+
+def test_the_last_checkpoint_of_input_that_has_ended_stays_without_its_savepoint(running: Running) -> None:
+    """The job is complete with it, and nobody goes on."""
+    running.slot.epoch(0, slots.rows(("a", 1)))
+    running.requests.add(
+        SavepointTrigger(trigger_id="end", stop=True, drain=True, target_directory="file:///dev/null/x")
+    )
+    draining.last_checkpoints(
+        running.checkpoints, 0, Watermarks(()), capture.CapturedPosition(), lambda: False
+    )
+    assert [one.epoch for one in running.job_storage.log.check().checkpoints] == [0]

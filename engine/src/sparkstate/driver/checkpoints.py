@@ -159,9 +159,11 @@ class Checkpoints:
         request: SavepointTrigger | None = None,
         *,
         drained: bool = False,
+        only_with_savepoint: bool = False,
     ) -> PendingCheckpoint:
         """Tell the slots, and return; wait for ``ended`` where the job must not go on before.
 
+        ``only_with_savepoint``: it fails if the savepoint that ``request`` asks for fails.
         Raises what :meth:`require_sound` raises.
         """
         self.require_sound()
@@ -177,6 +179,7 @@ class Checkpoints:
             began=self._clock.monotonic(),
             mark=self.unsaved.mark(),
             savepoint=None if request is None else PendingSavepoint(request, self._storage.ids.new()),
+            only_with_savepoint=only_with_savepoint,
             base=self._completion.base,
         )
         self._current = pending
