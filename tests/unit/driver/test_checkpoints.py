@@ -158,6 +158,26 @@ def test_a_savepoint_that_was_given_up_before_its_record_is_the_failure_of_its_r
     assert len(list(running.out.glob("part-*"))) == 1
 
 
+@pytest.mark.parametrize("savepoint", [False, True], ids=["a checkpoint", "a savepoint"])
+def test_an_incarnation_that_was_to_begin_without_a_late_commit_restores_anew(
+    running: Running, savepoint: bool
+) -> None:
+    """The one before ends while a thread of it stores a checkpoint. It would publish epochs that the next repeats."""
+    job_storage = running.job_storage
+    before = job_storage.restore_point()
+    running.slot.epoch(0, slots.rows(("a", 1)))
+    if savepoint:
+        take_savepoint(running, 0)
+    else:
+        running.start(0).settle()
+    with pytest.raises(errors.StorageUnavailable, match="restore begins anew"):
+        job_storage.begin_incarnation(before, lambda number: None)
+    assert job_storage.log.check().incarnation == 1
+    again = job_storage.restore_point()
+    assert again.metadata is not None and again.metadata.epoch == 0
+    assert job_storage.begin_incarnation(again, lambda number: None) == 2
+
+
 def draining_loop(running: Running) -> EpochLoop:
     """Over an incarnation that has just begun. The last epoch of a drain sums up one more row, as a timer might."""
     result: Any = SimpleNamespace(

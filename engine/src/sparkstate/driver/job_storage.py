@@ -119,10 +119,12 @@ class JobStorage:
     ) -> int:
         """Its number, from the log; then ``recorded`` is called, and what older incarnations left is settled.
 
-        Goes on trying while the sinks' storage is away, until ``given_up``.
+        Goes on trying while the sinks' storage is away, until ``given_up``. Raises ``StorageUnavailable`` if the log
+        names something else to restore by now: a checkpoint of the incarnation before may have its record late.
         """
         self._outputs.make_folders(restored, given_up)
-        number = self.log.begin_incarnation(restored.plan.url, self._settings.slots)
+        require = partial(restore.require_newest, restored.plan)
+        number = self.log.begin_incarnation(restored.plan.url, self._settings.slots, require)
         entry = self.log.state.last_number
         recorded(number)
         self._outputs.begin(number, given_up)
