@@ -16,7 +16,7 @@ from sparkstate import errors
 from sparkstate.checkpoint.metadata import CheckpointMetadata
 from sparkstate.checkpoint.restore import RestoredSnapshot, RestorePlan
 from sparkstate.control import driver_life
-from sparkstate.control.documents import SavepointPhase
+from sparkstate.control.documents import CheckpointKind, CheckpointStatus, SavepointPhase
 from sparkstate.control.port import SavepointTrigger
 from sparkstate.driver import draining
 from sparkstate.driver.epoch_loop import EpochLoop
@@ -176,6 +176,32 @@ def test_an_incarnation_that_was_to_begin_without_a_late_commit_restores_anew(
     again = job_storage.restore_point()
     assert again.metadata is not None and again.metadata.epoch == 0
     assert job_storage.begin_incarnation(again, lambda number: None) == 2
+
+
+@pytest.mark.parametrize("lost", ["the checkpoint's", "the savepoint's"])
+def test_a_checkpoint_whose_order_a_slot_does_not_take_has_failed(running: Running, lost: str) -> None:
+    """The end of the incarnation follows, and the savepoint is the next one's."""
+    running.slot.epoch(0, slots.rows(("a", 1)))
+    running.requests.add(SavepointTrigger(trigger_id="one"))
+    each, told = running.group.each, iter([lost == "the checkpoint's", lost == "the savepoint's"])
+
+    def break_off(*arguments: Any) -> object:
+        if next(told):
+            raise errors.SlotLost("slot 0 is gone")
+        return each(*arguments)
+
+    running.group.each = break_off  # type: ignore[method-assign, assignment]
+    with pytest.raises(errors.SlotLost):
+        running.checkpoints.after_commit(0, Watermarks(()), capture.CapturedPosition, changed=True)
+    status = running.view.status()
+    (checkpoint,) = [one for one in running.view.checkpoints() if one.kind == CheckpointKind.CHECKPOINT]
+    assert checkpoint.status == CheckpointStatus.FAILED and checkpoint.failure == "slot 0 is gone"
+    assert status.checkpoints_failed == 1
+    running.checkpoints.wait()
+    assert running.checkpoints.under_way_s == 0
+    assert running.requests.next_open() == SavepointTrigger(trigger_id="one")
+    running.view.note_incarnation(2, None, None)
+    assert running.view.status().checkpoints_in_progress == 0
 
 
 def draining_loop(running: Running) -> EpochLoop:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from sparkstate import clock, phases
+from sparkstate import clock, errors, phases
 from sparkstate.checkpoint import coordinator
 from sparkstate.checkpoint.coordinator import Backlog, PauseStep
 from sparkstate.control.documents import SavepointPhase
@@ -185,21 +185,37 @@ class Checkpoints:
         self._current = pending
         self._coordinator.began(pending.checkpoint_id)
         self._notifier.began(pending)
-        take_snapshot(
-            self._group, pending.checkpoint_id, pending.epoch, pending.trigger_ms, base=pending.base
-        )
-        self._companion.begin(pending)
+        try:
+            take_snapshot(
+                self._group, pending.checkpoint_id, pending.epoch, pending.trigger_ms, base=pending.base
+            )
+            self._companion.begin(pending)
+        except errors.SparkstateError as error:
+            self._not_begun(pending, error)
+            raise
         threading.Thread(target=self._run, args=(pending,), name="checkpoint", daemon=True).start()
         return pending
+
+    def _not_begun(self, pending: PendingCheckpoint, error: errors.SparkstateError) -> None:
+        """A slot did not take the order, which ends the incarnation. No thread ends this checkpoint: if nobody did, a
+        request for a checkpoint would be answered with its number for ever. A savepoint that came with it stays asked
+        for: the next incarnation takes it."""
+        self._coordinator.failed(pending.checkpoint_id, error)
+        self._notifier.failed(pending, error)
+        pending.failure = error
+        self._end(pending)
 
     def _run(self, pending: PendingCheckpoint) -> None:
         """The checkpoint's thread."""
         try:
             self._completion.run(pending)
         finally:
-            pending.position.release()
-            self._current = None
-            pending.ended.set()
+            self._end(pending)
+
+    def _end(self, pending: PendingCheckpoint) -> None:
+        pending.position.release()
+        self._current = None
+        pending.ended.set()
 
     def wait(self, *, long_savepoint: bool = True) -> None:
         """Wait for the checkpoint under way, if there is one, and for the long savepoint, until only its record is
