@@ -15,6 +15,7 @@ from support.storage.stores import HookedStore
 from sparkstate import errors
 from sparkstate.checkpoint.metadata import CheckpointMetadata
 from sparkstate.checkpoint.restore import RestoredSnapshot, RestorePlan
+from sparkstate.checkpoint.savepoint import LoggedSavepoint
 from sparkstate.control import driver_life
 from sparkstate.control.documents import CheckpointKind, CheckpointStatus, SavepointPhase
 from sparkstate.control.port import SavepointTrigger
@@ -202,6 +203,30 @@ def test_a_checkpoint_whose_order_a_slot_does_not_take_has_failed(running: Runni
     assert running.requests.next_open() == SavepointTrigger(trigger_id="one")
     running.view.note_incarnation(2, None, None)
     assert running.view.status().checkpoints_in_progress == 0
+
+
+def test_a_log_that_is_away_for_a_moment_keeps_no_job_from_its_stop(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The savepoint is complete by then. The job failed, and went on."""
+    running.slot.epoch(0, slots.rows(("a", 1)))
+    savepoints = running.job_storage.savepoints
+    find, answers = savepoints.find, iter([False])
+
+    def found(trigger_id: str) -> LoggedSavepoint:
+        if next(answers, True):
+            return find(trigger_id)
+        raise errors.StorageUnavailable("the log does not answer")
+
+    monkeypatch.setattr(savepoints, "find", found)
+    request = SavepointTrigger(trigger_id="end", stop=True)
+    running.requests.add(request)
+    pending = running.checkpoints.start(0, Watermarks(()), capture.CapturedPosition(), request)
+    pending.settle()
+    closed = running.job_storage.log.check().closed
+    assert closed is not None and closed.savepoint_url == running.checkpoints.closed_by
+    status = running.requests.find("end")
+    assert status is not None and status.status == SavepointPhase.COMPLETED
 
 
 def draining_loop(running: Running) -> EpochLoop:
