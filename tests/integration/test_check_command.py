@@ -92,6 +92,19 @@ def test_code_that_cannot_declare_itself_is_an_error_with_its_own_code(tmp_path:
     assert "RuntimeError: no catalog" in found.document["message"]
 
 
+def test_code_that_ends_the_process_has_not_passed_the_check(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "leaving.py").write_text("import sys\ndef job(spark, params):\n    sys.exit(0)\n")
+    document = driving.manifest(tmp_path, "totals.py", restart={"strategy": "none"})
+    document["spec"]["pythonFile"] = str(tmp_path / "leaving.py")
+    found = Checked(tmp_path, document, "--json")
+    assert (found.code, found.document["reason"]) == (1, "UserCodeError")
+    assert "sys.exit(0)" in found.document["message"]
+    with driving.Driver(tmp_path, document) as driver:
+        assert driver.wait() == 1
+    assert driver.end()["message"] == found.document["message"], "the driver says the same"
+
+
 def test_code_that_only_the_driver_finds_is_refused_as_a_slot_would_refuse_it(tmp_path: Path) -> None:
     totals.make_input(tmp_path / "in", files=1)
     (tmp_path / "far.py").write_text(

@@ -245,3 +245,22 @@ def test_the_committables_of_another_lineage_are_not_ours(lineage, tmp_path):
     assert restored.metadata == saved
     assert not restored.same_lineage
     assert restored.store.url.endswith("/other/sp")
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [
+        pytest.param(after(CLAIM, FIRST), after(CLAIM, FIRST, CHECKPOINT), id="a first checkpoint"),
+        pytest.param(
+            after(CLAIM, FIRST, CHECKPOINT), after(CLAIM, FIRST, CHECKPOINT, SAVEPOINT), id="a savepoint"
+        ),
+        pytest.param(
+            after(CLAIM, FIRST, SAVEPOINT), after(CLAIM, FIRST, SAVEPOINT, GONE), id="it was deleted"
+        ),
+    ],
+)
+def test_a_plan_holds_only_while_the_log_names_the_same_snapshot(before, now):
+    plan = decide_restore(before, URL, None, False)
+    restore.require_newest(plan, before)
+    with pytest.raises(errors.StorageUnavailable, match="begins anew"):
+        restore.require_newest(plan, now)

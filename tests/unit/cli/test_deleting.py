@@ -12,6 +12,7 @@ from support.commands.programs import Program, manifest_of
 from support.storage import stored_job
 
 from sparkstate import storage
+from sparkstate.cli import main
 from sparkstate.storage import mounts
 from sparkstate_tools.servers import s3server
 
@@ -74,6 +75,47 @@ def test_what_is_no_savepoint_is_not_verified(program: Program, place: str) -> N
     told = program("savepoints", "verify", f"{place}/savepoints/savepoint-123456-made-up")
     assert (program.code, told["ok"], told["reason"]) == (5, False, "StorageError")
     assert "_metadata" in told["message"]
+
+
+SAVED = "s3://bucket/state/savepoints/savepoint-123456-aa"
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        pytest.param(("purge", "JOB.YAML", "--yes"), "--job other has no use", id="purge"),
+        pytest.param(("purge", "--manifest", "JOB.YAML", "--yes"), "the job orders", id="purge in a cluster"),
+        pytest.param(("restore-info", "JOB.YAML"), "leave it out", id="restore-info"),
+        pytest.param(("savepoints", "list", "JOB.YAML"), "--job other has no use", id="list"),
+        pytest.param(("savepoints", "delete", "JOB.YAML", SAVED), "--job other has no use", id="delete"),
+        pytest.param(("savepoints", "delete", SAVED), "--job other has no use", id="delete by URL"),
+    ],
+)
+def test_a_job_is_not_named_beside_what_names_another(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, words: tuple[str, ...], named: str
+) -> None:
+    """A purge deleted all of the manifest's job, whatever --job said."""
+    state = tmp_path / "state"
+    stored_job.StoredJob(state.as_uri(), "orders", attempt=1).take_savepoint("a", 5)
+    before = sorted(state.rglob("*"))
+    path = manifest_of(tmp_path, state.as_uri())
+    assert main.main([path if word == "JOB.YAML" else word for word in words] + ["--job", "other"]) == 2
+    assert named in " ".join(capsys.readouterr().err.split())
+    assert sorted(state.rglob("*")) == before
+
+
+@pytest.mark.parametrize("manifest", [False, True], ids=["a storage", "a manifest"])
+def test_urls_beside_a_trigger_are_refused_and_not_left_out(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, manifest: bool
+) -> None:
+    place = (tmp_path / "state").as_uri()
+    job = stored_job.StoredJob(place, "orders", attempt=1)
+    old, _newest = job.take_savepoint("a", 5), job.take_savepoint("b", 6)
+    where = ["--manifest", manifest_of(tmp_path, place)] if manifest else [place]
+    assert main.main(["savepoints", "delete", *where, old, "--trigger-id", "a"]) == 2
+    told = " ".join(capsys.readouterr().err.split())
+    assert f"--trigger-id a names the savepoint, and {old} would not be deleted" in told
+    assert list(Path(old.removeprefix("file://")).iterdir()), "nothing is deleted"
 
 
 @pytest.mark.s3

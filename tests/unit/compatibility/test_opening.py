@@ -64,6 +64,13 @@ def test_a_function_that_ends_its_process_fails_the_check_alone() -> None:
         opened(lambda: os._exit(7))
 
 
+def test_a_function_that_ends_its_process_as_if_all_were_well_fails_the_check_too() -> None:
+    with pytest.raises(errors.UserCodeError, match=r"operator 'count': open\(\) raised SystemExit: 0"):
+        opened(lambda: sys.exit(0))
+    with pytest.raises(errors.UserCodeError, match="ended with 0 and no answer"):
+        opened(lambda: os._exit(0))
+
+
 def test_modules_of_the_job_are_found_in_its_folders(tmp_path: Path) -> None:
     (tmp_path / "beside_the_job.py").write_text("VALUE = 1\n")
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from support.slots import slots
@@ -12,8 +14,15 @@ from support.storage.stores import HookedStore
 
 from sparkstate import errors
 from sparkstate.checkpoint.metadata import CheckpointMetadata
-from sparkstate.control.documents import SavepointPhase
+from sparkstate.checkpoint.restore import RestoredSnapshot, RestorePlan
+from sparkstate.checkpoint.savepoint import LoggedSavepoint
+from sparkstate.control import driver_life
+from sparkstate.control.documents import CheckpointKind, CheckpointStatus, SavepointPhase
 from sparkstate.control.port import SavepointTrigger
+from sparkstate.driver import draining
+from sparkstate.driver.epoch_loop import EpochLoop
+from sparkstate.driver.epoch_pipeline import EpochPipeline
+from sparkstate.driver.parts import Origin
 from sparkstate.log import records
 from sparkstate.spark import capture
 from sparkstate.spark.watermarks import Watermarks
@@ -148,3 +157,126 @@ def test_a_savepoint_that_was_given_up_before_its_record_is_the_failure_of_its_r
     running.checkpoints.require_sound()
     assert [one.epoch for one in job_storage.log.state.checkpoints] == [0]
     assert len(list(running.out.glob("part-*"))) == 1
+
+
+@pytest.mark.parametrize("savepoint", [False, True], ids=["a checkpoint", "a savepoint"])
+def test_an_incarnation_that_was_to_begin_without_a_late_commit_restores_anew(
+    running: Running, savepoint: bool
+) -> None:
+    """The one before ends while a thread of it stores a checkpoint. It would publish epochs that the next repeats."""
+    job_storage = running.job_storage
+    before = job_storage.restore_point()
+    running.slot.epoch(0, slots.rows(("a", 1)))
+    if savepoint:
+        take_savepoint(running, 0)
+    else:
+        running.start(0).settle()
+    with pytest.raises(errors.StorageUnavailable, match="restore begins anew"):
+        job_storage.begin_incarnation(before, lambda number: None)
+    assert job_storage.log.check().incarnation == 1
+    again = job_storage.restore_point()
+    assert again.metadata is not None and again.metadata.epoch == 0
+    assert job_storage.begin_incarnation(again, lambda number: None) == 2
+
+
+@pytest.mark.parametrize("lost", ["the checkpoint's", "the savepoint's"])
+def test_a_checkpoint_whose_order_a_slot_does_not_take_has_failed(running: Running, lost: str) -> None:
+    """The end of the incarnation follows, and the savepoint is the next one's."""
+    running.slot.epoch(0, slots.rows(("a", 1)))
+    running.requests.add(SavepointTrigger(trigger_id="one"))
+    each, told = running.group.each, iter([lost == "the checkpoint's", lost == "the savepoint's"])
+
+    def break_off(*arguments: Any) -> object:
+        if next(told):
+            raise errors.SlotLost("slot 0 is gone")
+        return each(*arguments)
+
+    running.group.each = break_off  # type: ignore[method-assign, assignment]
+    with pytest.raises(errors.SlotLost):
+        running.checkpoints.after_commit(0, Watermarks(()), capture.CapturedPosition, changed=True)
+    status = running.view.status()
+    (checkpoint,) = [one for one in running.view.checkpoints() if one.kind == CheckpointKind.CHECKPOINT]
+    assert checkpoint.status == CheckpointStatus.FAILED and checkpoint.failure == "slot 0 is gone"
+    assert status.checkpoints_failed == 1
+    running.checkpoints.wait()
+    assert running.checkpoints.under_way_s == 0
+    assert running.requests.next_open() == SavepointTrigger(trigger_id="one")
+    running.view.note_incarnation(2, None, None)
+    assert running.view.status().checkpoints_in_progress == 0
+
+
+def test_a_log_that_is_away_for_a_moment_keeps_no_job_from_its_stop(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The savepoint is complete by then. The job failed, and went on."""
+    running.slot.epoch(0, slots.rows(("a", 1)))
+    savepoints = running.job_storage.savepoints
+    find, answers = savepoints.find, iter([False])
+
+    def found(trigger_id: str) -> LoggedSavepoint:
+        if next(answers, True):
+            return find(trigger_id)
+        raise errors.StorageUnavailable("the log does not answer")
+
+    monkeypatch.setattr(savepoints, "find", found)
+    request = SavepointTrigger(trigger_id="end", stop=True)
+    running.requests.add(request)
+    pending = running.checkpoints.start(0, Watermarks(()), capture.CapturedPosition(), request)
+    pending.settle()
+    closed = running.job_storage.log.check().closed
+    assert closed is not None and closed.savepoint_url == running.checkpoints.closed_by
+    status = running.requests.find("end")
+    assert status is not None and status.status == SavepointPhase.COMPLETED
+
+
+def draining_loop(running: Running) -> EpochLoop:
+    """Over an incarnation that has just begun. The last epoch of a drain sums up one more row, as a timer might."""
+    result: Any = SimpleNamespace(
+        waited_ms=0, held_bytes=0, duration_ms=1, rows=0, watermarks=Watermarks(()), next_event_timer=None,
+        next_processing_timer=None, late_rows=0, dropped_rows=0, operators=(),
+    )  # fmt: skip
+
+    def run(_frame: None, epoch: int, *, ended: bool) -> object:
+        running.slot.epoch(epoch, slots.rows(("a", 1000)))
+        return result
+
+    runner: Any = SimpleNamespace(watermarks=Watermarks(()), run=run)
+    query: Any = SimpleNamespace(position=lambda *_: capture.CapturedPosition())
+    context = SimpleNamespace(view=running.view, reached=lambda _: None)
+    origin = Origin(RestoredSnapshot(RestorePlan("empty", "nothing was found")), 1, slots.KEY_SPACE)
+    parts: Any = SimpleNamespace(context=context)
+    pauses: Any = None
+    for step in (driver_life.RESTORES, driver_life.FILLED):
+        running.view.happened(step)
+    return EpochLoop(parts, origin, query, runner, running.checkpoints, pauses, EpochPipeline())
+
+
+def test_no_restart_goes_back_to_a_drained_epoch_whose_savepoint_failed(running: Running) -> None:
+    """Its timers have fired up to the end of time, and the job goes on."""
+    running.slot.epoch(0, slots.rows(("a", 1)))
+    running.start(0).settle()
+    running.slot.epoch(1, slots.rows(("a", 10)))
+    request = SavepointTrigger(trigger_id="end", stop=True, drain=True, target_directory="file:///dev/null/x")
+    running.requests.add(request)
+    with pytest.raises(errors.StorageUnavailable, match="goes back to its checkpoint"):
+        draining_loop(running)._stop_with_savepoint(request, 1)
+    running.job_storage.leftovers.settle()
+    state = running.job_storage.log.check()
+    assert [one.epoch for one in state.checkpoints] == [0]
+    assert state.restore_point == state.checkpoints[0]
+    found = running.requests.find("end")
+    assert found is not None and found.status == SavepointPhase.FAILED
+    assert len(list(running.out.glob("part-*"))) == 1 and running.staged() == []
+    assert running.job_storage.outages.away == (), "the checkpoints' storage is there"
+
+
+def test_the_last_checkpoint_of_input_that_has_ended_stays_without_its_savepoint(running: Running) -> None:
+    """The job is complete with it, and nobody goes on."""
+    running.slot.epoch(0, slots.rows(("a", 1)))
+    running.requests.add(
+        SavepointTrigger(trigger_id="end", stop=True, drain=True, target_directory="file:///dev/null/x")
+    )
+    draining.last_checkpoints(
+        running.checkpoints, 0, Watermarks(()), capture.CapturedPosition(), lambda: False
+    )
+    assert [one.epoch for one in running.job_storage.log.check().checkpoints] == [0]

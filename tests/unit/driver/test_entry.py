@@ -1,12 +1,18 @@
-"""Folders in which slots look for the modules beside a job's file."""
+"""Folders in which slots look for the modules beside a job's file, and code that ends its process."""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+from argparse import Namespace
 from pathlib import Path
 
+import pytest
+
+from sparkstate import errors
+from sparkstate.driver import __main__ as driver
 from sparkstate.driver import entry
 from sparkstate.settings import EntryPoint
 
@@ -60,3 +66,29 @@ def test_a_link_to_a_script_elsewhere_has_its_modules_there(tmp_path: Path) -> N
     *folders, word = printed(LOAD, str(tmp_path / "job.py"))
     assert folders == [str(tmp_path), str(real.parent)]
     assert word == "found"
+
+
+@pytest.mark.parametrize("code", ["", "0", "1", "'no data'"])
+def test_a_job_whose_code_ends_the_process_has_not_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    """An exit code of 0 is that of a job that has finished."""
+    file = tmp_path / "leaving_job.py"
+    file.write_text(f"import sys\ndef job(spark, params): ...\nsys.exit({code})\n")
+    with pytest.raises(errors.UserCodeError, match=r"leaving_job\.py called sys\.exit\("):
+        entry.load(EntryPoint(python_file=str(file)))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(errors.UserCodeError, match=r"^leaving_job called sys\.exit\("):
+        entry.load(EntryPoint(module="leaving_job"))
+
+
+def test_a_driver_whose_code_ends_the_process_elsewhere_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "_run", lambda *_: sys.exit(0))
+    word = tmp_path / "termination-log"
+    options = Namespace(termination_log=word, fenced_exit_zero=False)
+    assert driver._ended(options, driver.LastLines()) == errors.UserCodeError.exit_code == 1
+    said = json.loads(word.read_text())
+    assert (said["reason"], said["exit_code"]) == ("UserCodeError", 1)
+    assert "sys.exit(0)" in said["message"]

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import dataclasses
+import secrets
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from support.slots import slots
 from support.slots.running import Running, settings, stored_job
+from support.storage.fixtures import s3, s3_server
+from support.storage.stores import Crash, HookedStore
 
 from sparkstate import clock, errors, storage
 from sparkstate.driver.claimed_lineage import claim
 from sparkstate.driver.job_storage import JobStorage
 from sparkstate.sinks import file_sink, publication
+
+__all__ = ["s3", "s3_server"]
 
 
 @pytest.fixture
@@ -143,3 +151,36 @@ def test_what_a_fenced_driver_has_staged_late_goes_with_the_end_of_the_job(
     assert len(files(running.out)) > len(published), "the slot's store is open, and asks for no mark"
     following.end_outputs()
     assert files(running.out) == published
+
+
+@pytest.mark.s3
+def test_a_cancelled_job_leaves_the_upload_by_which_its_committed_output_is_to_appear(
+    s3: Any, tmp_path: Path
+) -> None:
+    """A completed upload and one that was dropped look alike, so without it the next incarnation took the file for
+    published, and deleted what was staged."""
+    url = f"s3://state/{secrets.token_hex(6)}"
+    on_s3 = dataclasses.replace(settings(tmp_path), s3=s3.settings)
+    job = dataclasses.replace(stored_job(), sink_paths={"sum": url})
+    job_storage = JobStorage(claim(on_s3, clock.SystemClock(), 1, "a test"), job)
+    number = job_storage.begin_incarnation(job_storage.restore_point(), lambda number: None)
+    lineage = job_storage.lineage.id
+    sink = file_sink.FileSink(url)
+    slot = file_sink.FileSinkWriter(sink, "sum", 0, number, lineage, tmp_path / "held", s3.settings)
+    slot.hold([pa.record_batch({"total": [1, 2]})])
+    committed = slot.stage(slot.rotate(1), 1, 0)
+    store = HookedStore(storage.open_store(url, s3.settings))
+
+    def give_up(operation: str, _: str) -> None:
+        if operation == "move":
+            raise Crash
+
+    store.before = give_up
+    with pytest.raises(Crash):
+        publication.publish(store, committed, 0)
+    store.begin_move("", f"{file_sink.STAGING}/{lineage}/{number:05d}/broken-off")
+    job_storage.end_outputs()
+    store.heal()
+    assert store.abort_uploads(file_sink.STAGING, lambda _: True) == 0, "nobody completes that one"
+    publication.publish(store, committed, 0, restored=True)
+    assert [info.key for info in store.list("part-")] == [committed.final]

@@ -8,7 +8,7 @@ from support.storage.stores import ManualClock
 
 from sparkstate import clock, errors
 from sparkstate.control import driver_life
-from sparkstate.control.documents import JobIdentity
+from sparkstate.control.documents import CheckpointInfo, CheckpointStatus, JobIdentity
 from sparkstate.driver.control import DriverControl, progress_timeout_s
 from sparkstate.driver.requests import Requests
 from sparkstate.driver.view import JobView
@@ -30,6 +30,25 @@ def test_the_slots_of_an_incarnation_are_never_said_to_be_the_next_one_s() -> No
     assert [(slot.host, slot.alive) for slot in view.status().slots] == [("executor-1", False)]
     view.note_incarnation(2, None, None)
     assert view.status().slots == ()
+
+
+def test_no_checkpoint_is_under_way_after_its_incarnation() -> None:
+    """A request for a checkpoint is answered with the number of the one under way."""
+    view, control = running(ManualClock())
+    for number in (4, 5):
+        view.note_checkpoint(under_way(number))
+    view.note_incarnation(2, "file:///state/chk-4", 4, 4)
+    restored, failed = view.checkpoints()
+    assert (restored.status, restored.path) == (CheckpointStatus.COMPLETED, "file:///state/chk-4")
+    assert failed.status == CheckpointStatus.FAILED and "its incarnation ended" in (failed.failure or "")
+    assert control.trigger_checkpoint() == 1, "the next number"
+    view.note_checkpoint(failed.model_copy(update={"failure": "its thread says so too"}))
+    status = view.status()
+    assert (status.checkpoints_completed, status.checkpoints_failed) == (1, 1)
+
+
+def under_way(number: int) -> CheckpointInfo:
+    return CheckpointInfo(id=number, status=CheckpointStatus.IN_PROGRESS, epoch=number, trigger_ms=0)
 
 
 def running(tick: ManualClock, **trigger: int) -> tuple[JobView, DriverControl]:

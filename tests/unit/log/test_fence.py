@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import threading
 import time
 
 import pytest
@@ -115,6 +116,28 @@ def test_the_thread_finds_a_newer_claim_by_itself_and_ends(store):
     finally:
         guard.stop()
     assert not guard._thread.is_alive()
+
+
+def test_a_read_that_hangs_holds_up_no_end(store, monkeypatch):
+    monkeypatch.setattr("sparkstate.log.fence._STOP_S", 0.1, raising=False)
+    guard = FenceGuard(LineageLog(store, SystemClock()).claim(1, "me"), 0.3, SystemClock())
+    hangs, answer = threading.Event(), threading.Event()
+
+    def hang(operation, key):
+        hangs.set()
+        answer.wait(20)
+
+    store.before = hang
+    guard.start()
+    assert hangs.wait(10)
+    ended = threading.Thread(target=guard.stop)
+    ended.start()
+    ended.join(5)
+    held_up = ended.is_alive()
+    answer.set()
+    guard._thread.join(10)
+    ended.join(10)
+    assert not held_up
 
 
 @pytest.mark.fault_on("a driver")

@@ -228,6 +228,22 @@ def test_a_closed_attempt_never_runs_again_but_the_next_one_does(store):
     assert other.state.closed is None
 
 
+def test_whoever_begins_an_incarnation_sees_what_took_the_number_before_it(store):
+    log = open_log(store).claim(1, "me")
+    open_log(store).append(stone("first"))  # which the claimed log has not read yet
+    seen = []
+
+    def require(state):
+        seen.append(state.last_number)
+        if state.last_number == 2:
+            raise errors.StorageUnavailable("what was decided has changed")
+
+    with pytest.raises(errors.StorageUnavailable, match="has changed"):
+        log.begin_incarnation("", require=require)
+    assert seen == [1, 2]
+    assert open_log(store).refresh().incarnation == 0
+
+
 def test_a_damaged_entry_is_an_error_and_never_a_shorter_history(store, tmp_path):
     log = open_log(store).claim(1, "me")
     for _ in range(3):

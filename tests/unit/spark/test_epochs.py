@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,8 +12,9 @@ import pytest
 from support.slots import slots
 from support.slots.running import Running
 
-from sparkstate import clock, phases
+from sparkstate import clock, errors, phases
 from sparkstate.serde.types import Types
+from sparkstate.spark import graph
 from sparkstate.spark.epochs import EpochResult, EpochRunner
 from sparkstate.spark.watermarks import Watermarks
 from sparkstate.state.descriptors import ValueStateDescriptor
@@ -43,6 +45,24 @@ def test_rows_follow_the_last_epoch_that_is_committed_before_them(running: Runni
     runner.complete(idle)
     assert runner.begin(some_rows, 7).follows == 5, "nobody commits an epoch in which nothing happens"
     assert runner.begin(some_rows, 8).follows == 7
+    runner.close()
+
+
+def test_a_users_sink_that_wants_to_end_the_process_is_an_error_of_the_job(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink = graph.SinkNode(uid="sum", operator="sum", tag=None, sink=lambda *_: sys.exit(0))
+    declared: Any = SimpleNamespace(operators={}, sinks=(sink,), sources=())
+    without: Any = None
+    time = clock.SystemClock()
+    recorder = phases.Phases("driver", time, {})
+    runner = EpochRunner(
+        without, declared, slots.KEY_SPACE, running.group, Watermarks(()), time, recorder, lambda: None, 60.0
+    )
+    monkeypatch.setattr(runner, "_frames", SimpleNamespace(take=lambda *_: None))
+    with pytest.raises(errors.UserCodeError, match="the sink of 'sum' raised in epoch 0: SystemExit: 0"):
+        runner._call_sinks(0, {("sum", None): 1})
+    monkeypatch.undo()
     runner.close()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -261,6 +262,12 @@ def unknown_type() -> None:
 def test_what_every_start_of_the_job_would_say_again_is_a_declaration_error(mistake: Any) -> None:
     with pytest.raises(errors.DeclarationError, match="the job's function raised"):
         graph.declare(mistake)
+
+
+@pytest.mark.parametrize("code", [0, 3, None])
+def test_a_function_that_ends_the_process_has_not_declared_a_job(code: int | None) -> None:
+    with pytest.raises(errors.UserCodeError, match=rf"called sys\.exit\({code}\)"):
+        graph.declare(lambda: sys.exit(code))
 
 
 def missing() -> None:

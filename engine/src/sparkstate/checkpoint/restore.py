@@ -62,6 +62,20 @@ def decide_restore(
     return next((plan for plan in plans if plan is not None), _empty(request))
 
 
+def require_newest(plan: RestorePlan, state: LogState) -> None:
+    """That ``plan`` is still right after ``state``: a thread of the incarnation before may have committed since it was
+    decided, and an incarnation without that checkpoint would repeat epochs whose output is visible.
+
+    Raises ``StorageUnavailable``, because another try finds the newer snapshot.
+    """
+    if (state.restore_point, state.restore_point_deleted) == (plan.record, False):
+        return
+    raise errors.StorageUnavailable(
+        f"the log has changed since this was decided: {plan.message}; the incarnation before has completed a snapshot "
+        "since, or the snapshot was deleted, so the restore begins anew"
+    )
+
+
 def _contradictory(request: _RestoreRequest) -> RestorePlan | None:
     """Before all others, whatever the log says: a person has to decide which of the two is meant."""
     if not (request.start_empty and request.restore_from):

@@ -60,10 +60,15 @@ def delete_savepoints(
     given: str | None = None
     urls: tuple[str, ...] = ()
     if trigger_id is not None:
-        target = machine.target(arguments[0] if arguments else None, manifest_path)
+        target = _whose_trigger(trigger_id, arguments, manifest_path)
     else:
         given, urls = _what_to_delete(arguments, manifest_path)
         target = given or urls[0]
+        if given is None and job is not None:
+            raise click.UsageError(
+                f"--job {job} has no use beside {target} alone, which names the savepoint; leave it out, or give the "
+                "URL of the checkpoint storage before the savepoint's"
+            )
     place = targets.stored(target, overrides, stored_jobs.s3_settings(**s3), job)
 
     def deleted() -> dict[str, Any]:
@@ -95,6 +100,17 @@ def _delete_triggered(place: Place, trigger_id: str, removal: Removal, *, force:
     clock = clocks.SystemClock()
     gone = purge.delete_triggered(root, name, trigger_id, place.open, clock, force=force, removal=removal)
     return {"deleted": gone, "absent": [] if gone else [trigger_id]}
+
+
+def _whose_trigger(trigger_id: str, arguments: tuple[str, ...], manifest_path: str | None) -> str:
+    """The job's manifest or storage."""
+    besides = arguments if manifest_path is not None else arguments[1:]
+    if besides:
+        raise click.UsageError(
+            f"--trigger-id {trigger_id} names the savepoint, and {', '.join(besides)} would not be deleted; give "
+            "the trigger's id or URLs of savepoints, in a command each"
+        )
+    return machine.target(arguments[0] if arguments else None, manifest_path)
 
 
 def _what_to_delete(

@@ -100,12 +100,17 @@ def running_options(command: Command) -> Command:
 def stored(target: str, overrides: tuple[str, ...], s3: settings.S3Settings, job: str | None) -> Place:
     """The place that ``target`` means: the path of a manifest, else a URL.
 
-    ``job`` is ``name``, ``namespace/name`` or ``cluster/namespace/name``. The environment names the cluster of a
-    manifest's job, as in a driver's pod.
+    ``job`` is ``name``, ``namespace/name`` or ``cluster/namespace/name``; beside a manifest, which names its job, it is
+    refused. The environment names the cluster of a manifest's job, as in a driver's pod.
     """
     if Path(target).is_file() and target.endswith((".yaml", ".yml", ".json")):
         cluster = os.environ.get(settings.CLUSTER_VARIABLE) or NO_CLUSTER
         loaded = manifest.load(Path(target), overrides)
+        if job is not None:
+            raise click.UsageError(
+                f"--job {job} has no use beside {target}, the manifest of the job {loaded.name}; leave it out, "
+                "or give the URL of the checkpoint storage in place of the manifest"
+            )
         resolved = manifest.resolve(loaded, cluster=cluster, in_cluster=cluster != NO_CLUSTER).settings
         if naming.is_memory(resolved.checkpoint.storage):
             raise errors.SpecInvalid(

@@ -55,9 +55,10 @@ def opened(request: bytes, python_path: Sequence[str]) -> tuple[DeclaredOperator
         check=False,
         env={"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0", **os.environ},
     )
-    if done.returncode != 0:
+    if done.returncode != 0 or not done.stdout:
         raise errors.UserCodeError(
-            f"the process that opens the job's functions ended with {done.returncode}; they may not end it in open()"
+            f"the process that opens the job's functions ended with {done.returncode} and no answer; they may not end "
+            "it in open()"
         )
     answer: Any = cloudpickle.loads(done.stdout)
     if isinstance(answer, Failure):

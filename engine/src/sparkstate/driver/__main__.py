@@ -57,6 +57,11 @@ def _ended(options: argparse.Namespace, heard: LastLines) -> int:
         )
     except errors.SparkstateError as error:
         return _last_word(options, error.reason, str(error), error.exit_code)
+    except SystemExit as error:
+        # Of the job's own code, whatever its code is: 0 would tell of a job that has finished.
+        traceback.print_exc()
+        told = f"the job's code called sys.exit({error.code!r}) in the driver; raise an exception instead"
+        return _last_word(options, errors.UserCodeError.__name__, told, errors.UserCodeError.exit_code)
     except Exception as error:
         traceback.print_exc()
         return _last_word(options, type(error).__name__, f"{type(error).__name__}: {error}", 1)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from sparkstate import clock, phases
+from sparkstate import clock, errors, phases
 from sparkstate.checkpoint import coordinator
 from sparkstate.checkpoint.coordinator import Backlog, PauseStep
 from sparkstate.control.documents import SavepointPhase
@@ -159,9 +159,11 @@ class Checkpoints:
         request: SavepointTrigger | None = None,
         *,
         drained: bool = False,
+        only_with_savepoint: bool = False,
     ) -> PendingCheckpoint:
         """Tell the slots, and return; wait for ``ended`` where the job must not go on before.
 
+        ``only_with_savepoint``: it fails if the savepoint that ``request`` asks for fails.
         Raises what :meth:`require_sound` raises.
         """
         self.require_sound()
@@ -177,26 +179,43 @@ class Checkpoints:
             began=self._clock.monotonic(),
             mark=self.unsaved.mark(),
             savepoint=None if request is None else PendingSavepoint(request, self._storage.ids.new()),
+            only_with_savepoint=only_with_savepoint,
             base=self._completion.base,
         )
         self._current = pending
         self._coordinator.began(pending.checkpoint_id)
         self._notifier.began(pending)
-        take_snapshot(
-            self._group, pending.checkpoint_id, pending.epoch, pending.trigger_ms, base=pending.base
-        )
-        self._companion.begin(pending)
+        try:
+            take_snapshot(
+                self._group, pending.checkpoint_id, pending.epoch, pending.trigger_ms, base=pending.base
+            )
+            self._companion.begin(pending)
+        except errors.SparkstateError as error:
+            self._not_begun(pending, error)
+            raise
         threading.Thread(target=self._run, args=(pending,), name="checkpoint", daemon=True).start()
         return pending
+
+    def _not_begun(self, pending: PendingCheckpoint, error: errors.SparkstateError) -> None:
+        """A slot did not take the order, which ends the incarnation. No thread ends this checkpoint: if nobody did, a
+        request for a checkpoint would be answered with its number for ever. A savepoint that came with it stays asked
+        for: the next incarnation takes it."""
+        self._coordinator.failed(pending.checkpoint_id, error)
+        self._notifier.failed(pending, error)
+        pending.failure = error
+        self._end(pending)
 
     def _run(self, pending: PendingCheckpoint) -> None:
         """The checkpoint's thread."""
         try:
             self._completion.run(pending)
         finally:
-            pending.position.release()
-            self._current = None
-            pending.ended.set()
+            self._end(pending)
+
+    def _end(self, pending: PendingCheckpoint) -> None:
+        pending.position.release()
+        self._current = None
+        pending.ended.set()
 
     def wait(self, *, long_savepoint: bool = True) -> None:
         """Wait for the checkpoint under way, if there is one, and for the long savepoint, until only its record is

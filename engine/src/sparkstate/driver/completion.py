@@ -22,6 +22,11 @@ from sparkstate.settings import CheckpointSettings
 from sparkstate.slots.group import SlotGroup
 
 
+class _WithoutSavepoint(errors.StorageUnavailable):
+    """The checkpoint's savepoint has failed, and the checkpoint must not exist without it. No storage need be away: the
+    kind only says that nothing counts this failure as one of the job's."""
+
+
 class Completion:
     """Of one checkpoint after another: :meth:`run`."""
 
@@ -74,6 +79,12 @@ class Completion:
         self._enter(phases.ProcessPhase.CHECKPOINT_METADATA, pending)
         committables = tuple(staged for reply in replies for staged in reply.committables)
         recorded = None if answered is None else self._companion.record(pending, answered, committables)
+        if recorded is None and pending.only_with_savepoint:
+            # Its timers have fired up to the end of time, and a job that goes on must not go on from there.
+            raise _WithoutSavepoint(
+                f"checkpoint {pending.checkpoint_id} is given up: the savepoint that drained the job has failed, and "
+                "the job goes back to the checkpoint before"
+            )
         metadata = self._storage.commit_checkpoint(
             parts_of(pending, replies, committables, pending.checkpoint_id, self._group),
             self._abandoned,
@@ -106,7 +117,7 @@ class Completion:
             # a new incarnation publishes.
             self._fatal.error = error
         else:
-            if isinstance(error, errors.StorageUnavailable):
+            if isinstance(error, errors.StorageUnavailable) and not isinstance(error, _WithoutSavepoint):
                 self._storage.note_away(f"store checkpoint {pending.checkpoint_id}", error)
             lost = error if isinstance(error, OF_THE_JOB) else None
             self._fatal.error = (

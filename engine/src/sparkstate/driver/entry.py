@@ -31,6 +31,8 @@ def load(entry: EntryPoint) -> tuple[JobFunction, tuple[str, ...]]:
         raise errors.SpecInvalid(
             f"spec.module is {entry.module!r}, which cannot be imported: {error}"
         ) from error
+    except SystemExit as error:
+        raise errors.UserCodeError(_left(entry.module, error)) from error
     return _function_of(module, entry.function, entry.module), ()
 
 
@@ -64,6 +66,8 @@ def _from_file(path: Path, function: str) -> tuple[JobFunction, tuple[str, ...]]
         raise errors.DeclarationError(
             f"{path} cannot be imported: {type(error).__name__}: {error}"
         ) from error
+    except SystemExit as error:
+        raise errors.UserCodeError(_left(str(path), error)) from error
     except Exception as error:
         raise errors.UserCodeError(
             f"{path} raised while it was imported: {type(error).__name__}: {error}"
@@ -71,6 +75,14 @@ def _from_file(path: Path, function: str) -> tuple[JobFunction, tuple[str, ...]]
     # Slots cannot import a file by its path, so its functions travel by value.
     cloudpickle.register_pickle_by_value(module)
     return _function_of(module, function, str(path)), beside
+
+
+def _left(where: str, error: SystemExit) -> str:
+    """It ended the driver with the code of a job that has finished, although no row was read."""
+    return (
+        f"{where} called sys.exit({error.code!r}) while it was imported; its function declares the job, and the driver "
+        'ends it: take the call out, or put it beneath `if __name__ == "__main__":`'
+    )
 
 
 def _function_of(module: Any, function: str, where: str) -> JobFunction:

@@ -128,14 +128,20 @@ class EpochLoop:
             epoch += 1
             self._note(self._runner.run(None, epoch, ended=True), epoch, idle=False)
         pending = self._checkpoints.start(
-            epoch, self._runner.watermarks, archive, request, drained=request.drain
+            epoch,
+            self._runner.watermarks,
+            archive,
+            request,
+            drained=request.drain,
+            only_with_savepoint=request.drain,
         )
         pending.wait(self._checkpoints.given_up)
         if self._checkpoints.closed_by is None:
             self._checkpoints.require_sound()  # else the failure was the request's alone
             if request.drain:
-                # The drain has fired every timer at +∞, so the job can only go back. The error is of a kind that no
-                # restart strategy counts: it was the request's failure, not the job's.
+                # The drain has fired every timer at +∞, so the job can only go back, to a checkpoint from before the
+                # drain. The error is of a kind that no restart strategy counts: it was the request's failure, not the
+                # job's.
                 raise errors.StorageUnavailable(
                     "the savepoint of a drained job failed; the job goes back to its checkpoint"
                 )

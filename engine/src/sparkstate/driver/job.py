@@ -123,6 +123,8 @@ class JobDriver:
             job_storage.begin_incarnation, restored, lambda n: settle(incarnation=n), parts.given_up
         )
         number = heard(begin, ending)
-        epoch = restored.metadata.epoch if restored.metadata else None
-        context.view.note_incarnation(number, restored.plan.url or None, epoch)
+        metadata = restored.metadata
+        epoch = metadata.epoch if metadata else None
+        own = metadata.checkpoint_id if metadata and restored.same_lineage else None
+        context.view.note_incarnation(number, restored.plan.url or None, epoch, own)
         return Origin(restored, number, key_space)

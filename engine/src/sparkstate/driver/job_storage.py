@@ -119,10 +119,12 @@ class JobStorage:
     ) -> int:
         """Its number, from the log; then ``recorded`` is called, and what older incarnations left is settled.
 
-        Goes on trying while the sinks' storage is away, until ``given_up``.
+        Goes on trying while the sinks' storage is away, until ``given_up``. Raises ``StorageUnavailable`` if the log
+        names something else to restore by now: a checkpoint of the incarnation before may have its record late.
         """
         self._outputs.make_folders(restored, given_up)
-        number = self.log.begin_incarnation(restored.plan.url, self._settings.slots)
+        require = partial(restore.require_newest, restored.plan)
+        number = self.log.begin_incarnation(restored.plan.url, self._settings.slots, require)
         entry = self.log.state.last_number
         recorded(number)
         self._outputs.begin(number, given_up)
@@ -232,12 +234,17 @@ class JobStorage:
         return naming.join_url(self.root.url, layout.SAVEPOINTS)
 
     def close_lineage(self, url: str, trigger_id: str, given_up: Callable[[], bool]) -> None:
-        """No epoch commits after the savepoint at ``url``."""
-        committed = self._claimed.find_savepoint(trigger_id)
-        if committed is None or committed.url != url:
-            raise errors.StateError(f"the savepoint {url} is not in the log. This is a bug. Please report.")
-        doing = f"end with savepoint {trigger_id}"
-        self._insist(doing, lambda: self.log.close_lineage(committed.url, trigger_id), given_up)
+        """No epoch commits after the savepoint at ``url``. Goes on trying while the storage is away, until given up."""
+
+        def close() -> None:
+            committed = self._claimed.find_savepoint(trigger_id)
+            if committed is None or committed.url != url:
+                raise errors.StateError(
+                    f"the savepoint {url} is not in the log. This is a bug. Please report."
+                )
+            self.log.close_lineage(committed.url, trigger_id)
+
+        self._insist(f"end with savepoint {trigger_id}", close, given_up)
 
     def discard(self, checkpoint_id: int) -> None:
         """Delete what a failed checkpoint left; if that fails (storage away, fenced), a later sweep does it."""

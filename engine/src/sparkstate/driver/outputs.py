@@ -74,13 +74,14 @@ class Outputs:
 
     def end(self, incarnation: int) -> None:
         """The job has ended in order: its folders hold what is published, and no marks. Files that a fenced driver has
-        staged since :meth:`sweep` go too: it may stage one more checkpoint before it knows."""
+        staged since :meth:`sweep` go too: it may stage one more checkpoint before it knows. Output that a cancelled job
+        has committed and not published stays, with the tickets by which the next incarnation publishes it."""
         for url in self.urls:
             with contextlib.suppress(errors.StorageError):  # the next incarnation sweeps
                 store = self._stores.get(url)
                 file_sink.sweep_staging(store, self._lineage_id, incarnation)
                 file_sink.end(store, self._lineage_id, incarnation)
-                file_sink.abort_uploads(store, self._lineage_id, incarnation + 1)
+                file_sink.abort_uploads(store, self._lineage_id, incarnation, staged_before=incarnation + 1)
 
     def publish(self, metadata: CheckpointMetadata, given_up: Callable[[], bool]) -> None:
         """Make the sinks' files of a committed checkpoint visible, and say so in the log, after which nobody looks for

@@ -55,6 +55,8 @@ class PendingCheckpoint:
     mark: Mark
     savepoint: PendingSavepoint | None = None
     """The savepoint that came with it. None: nobody has asked for one, or it goes on beside later checkpoints."""
+    only_with_savepoint: bool = False
+    """Whether a restart must not go back to it if that savepoint fails."""
     base: int = -1
     pause_ms: float = 0.0
     ended: threading.Event = field(default_factory=threading.Event)

@@ -13,6 +13,7 @@ from sparkstate.control import documents, driver_life, picture, port
 from sparkstate.control.documents import CheckpointInfo, CheckpointKind, CheckpointStatus, DriverPhase
 from sparkstate.control.driver_life import Transition
 from sparkstate.driver import operator_states, user_metrics
+from sparkstate.driver.checkpoint_history import CheckpointHistory
 from sparkstate.driver.job_graph import Shape
 from sparkstate.driver.long_work import LongWork
 from sparkstate.driver.operator_figures import WorkedEpochs
@@ -25,7 +26,6 @@ from sparkstate.slots.client import SlotAddress
 from sparkstate.spark.epochs import OperatorResult
 
 _log = logging.getLogger("sparkstate.driver")
-HISTORY = 500
 RECOVERIES = 100
 """The status document carries them all, and is asked for every few seconds over the job's whole life."""
 _NOT_SHOWN = (
@@ -70,8 +70,8 @@ class JobView:
         self._slots: tuple[documents.SlotStatus, ...] = ()
         self._native: list[tuple[int, str, float]] = []
         self._user_metrics: tuple[port.SlotMetric, ...] = ()
-        self._checkpoints: dict[int, CheckpointInfo] = {}
-        self._completed = self._failed = self._restarts = 0
+        self._checkpoints = CheckpointHistory()
+        self._restarts = 0
         self._recoveries: deque[documents.Recovery] = deque(maxlen=RECOVERIES)
         self._recovering: _OpenRecovery | None = None
         self._last_failure: documents.Failure | None = None
@@ -126,13 +126,17 @@ class JobView:
         with self._lock:
             self._shape = shape
 
-    def note_incarnation(self, number: int, restored_from: str | None, epoch: int | None) -> None:
-        """A new incarnation begins. The slots of the one before are gone; its own are known when they have answered."""
+    def note_incarnation(
+        self, number: int, restored_from: str | None, epoch: int | None, checkpoint_id: int | None = None
+    ) -> None:
+        """A new incarnation begins. The slots of the one before are gone; its own are known when they have answered.
+        ``checkpoint_id``: of the snapshot that it goes back to, if that is the lineage's own."""
         with self._lock:
             self._slots, self._user_metrics, self._sizes = (), (), ()
             self._incarnation, self._restored_from, self._epoch = number, restored_from, epoch
             if self._recovering is not None:
                 self._recovering.restored_from, self._recovering.incarnation = restored_from, number
+            self._checkpoints.end(checkpoint_id, restored_from)
 
     def note_slots(self, addresses: Sequence[SlotAddress], replies: Sequence[protocol.SlotStatus]) -> None:
         """How the slots are."""
@@ -181,13 +185,7 @@ class JobView:
     def note_checkpoint(self, info: CheckpointInfo) -> None:
         """A checkpoint began or ended."""
         with self._lock:
-            before = self._checkpoints.pop(info.id, None)
-            self._checkpoints[info.id] = info
-            while len(self._checkpoints) > HISTORY:
-                del self._checkpoints[next(iter(self._checkpoints))]
-            if before is None or before.status != info.status:
-                self._completed += info.status == CheckpointStatus.COMPLETED
-                self._failed += info.status == CheckpointStatus.FAILED
+            self._checkpoints.note(info)
         if info.status == CheckpointStatus.COMPLETED and info.kind == CheckpointKind.CHECKPOINT:
             self.series.note(checkpoint_ms=info.duration_ms, checkpoint_bytes=info.uploaded_bytes)
         if info.status != CheckpointStatus.IN_PROGRESS:
@@ -250,7 +248,7 @@ class JobView:
     def checkpoints(self) -> list[CheckpointInfo]:
         """The history, oldest first."""
         with self._lock:
-            return sorted(self._checkpoints.values(), key=lambda info: info.id)
+            return self._checkpoints.oldest_first()
 
     def native_metrics(self) -> list[tuple[int, str, float]]:
         """(slot, name, value) of the native metrics."""
@@ -265,7 +263,7 @@ class JobView:
     def last_checkpoint_told(self) -> str:
         """The time and bytes that the newest completed checkpoint took, in words."""
         with self._lock:
-            newest = self._newest(CheckpointKind.CHECKPOINT)
+            newest = self._checkpoints.newest(CheckpointKind.CHECKPOINT)
         if newest is None:
             return "no checkpoint has completed"
         return (
@@ -306,13 +304,11 @@ class JobView:
                 next_processing_timer_ms=self._next_processing_timer,
                 state_bytes=sum(slot.state_bytes for slot in self._slots),
                 slots=self._slots,
-                last_checkpoint=self._newest(CheckpointKind.CHECKPOINT),
-                last_savepoint=self._newest(CheckpointKind.SAVEPOINT),
-                checkpoints_completed=self._completed,
-                checkpoints_failed=self._failed,
-                checkpoints_in_progress=sum(
-                    info.status == CheckpointStatus.IN_PROGRESS for info in self._checkpoints.values()
-                ),
+                last_checkpoint=self._checkpoints.newest(CheckpointKind.CHECKPOINT),
+                last_savepoint=self._checkpoints.newest(CheckpointKind.SAVEPOINT),
+                checkpoints_completed=self._checkpoints.completed,
+                checkpoints_failed=self._checkpoints.failed,
+                checkpoints_in_progress=self._checkpoints.in_progress,
                 restarts=self._restarts,
                 recoveries=tuple(recoveries),
                 last_failure=self._last_failure,
@@ -325,14 +321,6 @@ class JobView:
                 notices=self._notices,
                 operator_state_notice=self._operator_state,
             )
-
-    def _newest(self, kind: CheckpointKind) -> CheckpointInfo | None:
-        done = [
-            info
-            for info in self._checkpoints.values()
-            if info.kind == kind and info.status == CheckpointStatus.COMPLETED
-        ]
-        return max(done, key=lambda info: info.id, default=None)
 
     def graph(self) -> picture.JobGraph:
         """The job's operators with their figures."""

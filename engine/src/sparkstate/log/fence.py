@@ -14,6 +14,9 @@ from sparkstate.clock import Clock
 from sparkstate.log.log import ClaimedLog
 
 READS_PER_TIMEOUT = 3.0
+_STOP_S = 2.0
+"""How long the end waits for a read under way. A storage that hangs answers it in minutes or never; the thread then
+goes with the process."""
 
 
 class Verdict(enum.Enum):
@@ -102,10 +105,10 @@ class FenceGuard:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread; wait for a read under way."""
+        """End the thread; wait for a read under way, for two seconds at most."""
         self._stop.set()
         if self._thread.ident is not None:
-            self._thread.join()
+            self._thread.join(_STOP_S)
 
     def _run(self) -> None:
         while not self._stop.wait(self.interval_s):

@@ -180,14 +180,21 @@ class ClaimedLog(_Log):
         Whatever it appends after that raises ``Fenced``."""
         self.append(msgspec.structs.replace(self._claim, released=True))
 
-    def begin_incarnation(self, restored_from: str, slots: int = 0) -> int:
-        """The number of a new incarnation, one above the last."""
+    def begin_incarnation(
+        self,
+        restored_from: str,
+        slots: int = 0,
+        require: Callable[[LogState], object] = lambda state: None,
+    ) -> int:
+        """The number of a new incarnation, one above the last. ``require`` is called with the newest state before each
+        try, and raises if no incarnation may begin after it: from its record on, no older one commits."""
+
+        def decide(state: LogState) -> Record:
+            require(state)
+            return records.Incarnation(number=state.incarnation + 1, restored_from=restored_from, slots=slots)
+
         with self._lock:
-            self.append_if(
-                lambda state: records.Incarnation(
-                    number=state.incarnation + 1, restored_from=restored_from, slots=slots
-                )
-            )
+            self.append_if(decide)
             return self.state.incarnation
 
     def close_lineage(self, savepoint_url: str, trigger_id: str) -> None:

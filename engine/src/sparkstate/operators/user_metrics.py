@@ -127,7 +127,7 @@ class _Gauge:
     def refresh(self, name: str) -> None:
         try:
             self._value = float(self._ask())
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # the user's function
             self._value = None
             if not self._complained:
                 self._complained = True

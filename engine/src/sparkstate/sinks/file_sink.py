@@ -299,19 +299,27 @@ def discard_staged(store: ObjectStore, lineage: str, incarnation: int, checkpoin
 
 
 def abort_uploads(
-    store: ObjectStore, lineage: str, before_incarnation: int, before_ms: int | None = None
+    store: ObjectStore,
+    lineage: str,
+    before_incarnation: int,
+    before_ms: int | None = None,
+    *,
+    staged_before: int | None = None,
 ) -> int:
     """Drop what incarnations before ``before_incarnation`` had sent of files that they staged or published when they
-    were killed, as far as it was begun before ``before_ms``. Returns the number of uploads.
+    were killed, as far as it was begun before ``before_ms``. ``staged_before`` is the same for staged files alone: once
+    its slots have ended, those of the present incarnation are dead as well. Returns the number of uploads.
 
     Call it after the committables of the restored record were published: an upload may be the one by which a file
-    is to appear."""
+    is to appear. The present incarnation's may still be needed at its end: the next one publishes by them what this one
+    has committed and not published."""
     prefix = f"{STAGING}/{lineage}/"
     final = re.compile(rf"part-(\d+)-.*-{re.escape(lineage[:8])}\.[a-z]+")
+    dead_staged = before_incarnation if staged_before is None else staged_before
 
     def is_dead(key: str) -> bool:
         match = final.fullmatch(key)
         number = match[1] if match else key.removeprefix(prefix).split("/", 1)[0]
-        return number.isdigit() and int(number) < before_incarnation
+        return number.isdigit() and int(number) < (before_incarnation if match else dead_staged)
 
     return sum(store.abort_uploads(each, is_dead, before_ms) for each in (prefix, "part-"))

@@ -133,6 +133,8 @@ class SlotServer:
                     self._answer(connection, request)
                 except errors.SparkstateError as error:
                     protocol.send(connection, protocol.Failed(reason=error.reason, message=str(error)))
+                except SystemExit as error:  # it would end this thread, and the slot would count as lost
+                    protocol.send(connection, protocol.Failed(reason="UserCodeError", message=_left(error)))
                 except (
                     Exception
                 ) as error:  # a bug of ours: said, not swallowed; but the slot is not lost by it
@@ -158,11 +160,18 @@ class SlotServer:
         self.slot = ConfiguredSlot(self._make_runtime(unpickled(request.plan)))
 
 
+def _left(error: SystemExit) -> str:
+    return (
+        f"the job's code called sys.exit({error.code!r}) in a slot, which serves the job until its driver ends it; "
+        "raise an exception instead"
+    )
+
+
 def unpickled(data: bytes) -> Any:
     """Something with the job's functions in it. Raises ``DeclarationError`` if they can be loaded in no slot."""
     try:
         return cloudpickle.loads(data)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         told = f"the job's functions cannot be loaded in a slot: {type(error).__name__}: {error}"
         if not isinstance(error, (ImportError, AttributeError, NameError, SyntaxError)):
             raise errors.SparkstateError(told) from error  # memory, a disk: another slot may load them

@@ -161,7 +161,7 @@ class SnapshotWorker:
                 raise errors.StorageError(f"snapshot {request.checkpoint_id} was given up")
             if job.failure is None:
                 self._prepare_all(job, snapshots, folder)
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # a backend's code may be the user's
             job.failure = _ours(error, f"preparing snapshot {request.checkpoint_id}")
         finally:
             job.sync_ms = (self._clock.monotonic() - started) * 1000
@@ -196,7 +196,7 @@ class SnapshotWorker:
                     for uid, rotated in job.rotated.items()
                 )
                 job.shards = tuple(self._store_snapshots(job, snapshots))
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # a backend's code may be the user's
             job.failure = _ours(error, f"storing snapshot {job.request.checkpoint_id}")
         finally:
             if self._keeps(job):
@@ -266,7 +266,7 @@ class SnapshotWorker:
         )
 
 
-def _ours(error: Exception, what: str) -> errors.SparkstateError:
+def _ours(error: BaseException, what: str) -> errors.SparkstateError:
     if isinstance(error, errors.SparkstateError):
         return error
     return errors.StorageError(f"{what} failed: {type(error).__name__}: {error}")

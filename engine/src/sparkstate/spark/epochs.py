@@ -324,7 +324,7 @@ class EpochRunner:
                 ) from None
             except errors.SparkstateError:
                 raise
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 raise errors.UserCodeError(
                     f"the sink of {node.uid!r} raised in epoch {epoch}: {type(error).__name__}: {error}"
                 ) from error

@@ -337,13 +337,19 @@ def _of_the_code() -> tuple[type[BaseException], ...]:
 
 def declare(function: Callable[..., Any], *arguments: Any, beneath: Leaves | None = None) -> Graph:
     """Call the job's function and return what it declared. ``beneath``: what the manifest gives, for the code to read.
-    Raises ``DeclarationError`` for what no restart changes."""
+    Raises ``DeclarationError`` for what no restart changes, and ``UserCodeError`` where the function calls
+    ``sys.exit()``, whatever the code."""
     graph = Graph(code=CodeLayer(beneath))
     _current.append(graph)
     try:
         function(*arguments)
     except _of_the_code() as error:
         raise errors.DeclarationError(f"the job's function raised {type(error).__name__}: {error}") from error
+    except SystemExit as error:  # to the driver, that is the end of a job that has finished
+        raise errors.UserCodeError(
+            f"the job's function called sys.exit({error.code!r}); it declares the job and returns, and the driver ends "
+            "the job: take the call out, or raise an exception"
+        ) from error
     finally:
         _current.pop()
     graph.check()

@@ -69,7 +69,7 @@ def make_factory(settings: StateBackendSettings, directory: Path) -> BackendFact
             settings.class_name,
             f"its constructor cannot reach what it needs: {type(error).__name__}: {error}",
         ) from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         given = f"the options {', '.join(sorted(settings.options))}" if settings.options else "no options"
         raise refused(
             settings.class_name,

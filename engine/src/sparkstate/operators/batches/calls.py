@@ -161,7 +161,7 @@ class BatchCalls:
             yielded = call()
             for frame in (yielded,) if frames.is_frame(yielded) else yielded or ():
                 self._put(overlay, frame)
-        except Exception as error:
+        except user_function.RAISED as error:
             raise self._user_error(overlay, error, rows) from error
         finally:
             self.binding.leave()
@@ -180,7 +180,7 @@ class BatchCalls:
                 f"operator {self.spec.uid!r}, epoch {overlay.epoch}: what it yielded does not fit {output}: {error}"
             ) from error
 
-    def _user_error(self, overlay: Overlay, error: Exception, rows: pa.RecordBatch | None) -> Exception:
+    def _user_error(self, overlay: Overlay, error: BaseException, rows: pa.RecordBatch | None) -> Exception:
         if isinstance(error, errors.SparkstateError) and not isinstance(error, errors.StateError):
             return error
         where = "timers" if rows is None else f"a batch of {rows.num_rows} rows"

@@ -10,6 +10,9 @@ from sparkstate import errors
 _TEXT_CHARACTERS = 10_000
 """Of an error's text: some libraries put all that they were given into it, and each rejected row holds it."""
 _SHOWN_CHARACTERS: Final = 500
+RAISED: Final = (Exception, SystemExit)
+"""Whatever ends a call of the user's code. ``sys.exit()`` is an error there like any other: a thread that it ends says
+nothing, and whoever waited for the answer took the slot for lost."""
 C_contra = TypeVar("C_contra", contravariant=True)
 T = TypeVar("T")
 
@@ -39,7 +42,7 @@ def declaring(uid: str, step: str, call: Callable[[], T]) -> T:
         raise errors.DeclarationError(str(error)) from error
     except errors.SparkstateError:
         raise
-    except Exception as error:
+    except RAISED as error:
         raise errors.UserCodeError(f"operator {uid!r}: {step} raised {describe(error)}") from error
 
 
@@ -47,7 +50,7 @@ def calling(uid: str, step: str, call: Callable[[], T]) -> T:
     """Make a call outside rows and timers. Errors of the user's code name operator and step."""
     try:
         return call()
-    except Exception as error:
+    except RAISED as error:
         if isinstance(error, errors.SparkstateError) and not isinstance(error, errors.StateError):
             raise
         raise errors.UserCodeError(f"operator {uid!r}: {step} raised {describe(error)}") from error
@@ -57,7 +60,7 @@ def close(function: UserFunction[Any], uid: str) -> None:
     """Close the function, which no longer has a key."""
     try:
         function.close()
-    except Exception as error:
+    except RAISED as error:
         raise errors.UserCodeError(f"operator {uid!r}: close() raised {describe(error)}") from error
 
 
@@ -65,7 +68,7 @@ def describe(error: BaseException) -> str:
     """Class and text of an error, as any column and any log can have it, whatever its author has put into the text."""
     try:
         text = str(error)
-    except Exception as failure:
+    except RAISED as failure:
         text = f"(its text cannot be read: {type(failure).__qualname__})"
     if len(text) > _TEXT_CHARACTERS:
         text = text[:_TEXT_CHARACTERS] + "…"

@@ -103,7 +103,7 @@ class RecordCalls:
         if rejected:
             self.outputs.put_side(overlay, self.spec.error_tag, rejected)
 
-    def user_error(self, overlay: Overlay, error: Exception, where: str) -> Exception:
+    def user_error(self, overlay: Overlay, error: BaseException, where: str) -> Exception:
         """The error to raise for an exception within the user's code: its own, unless the engine failed beneath it."""
         if isinstance(error, errors.SparkstateError) and not isinstance(error, errors.StateError):
             return error
@@ -144,7 +144,7 @@ class Calls(RecordCalls):
                     extend(result)
                 if cursor.namespaced:
                     cursor.reset_namespaces()
-        except Exception as error:
+        except user_function.RAISED as error:
             raise self.user_error(overlay, error, f"row {user_function.shorten(row)}") from error
 
     def _loop_with_care(
@@ -161,7 +161,7 @@ class Calls(RecordCalls):
                 result = process(row, cursor)
                 if result is not None:
                     yielded.extend(result)
-            except Exception as error:
+            except user_function.RAISED as error:
                 failure = self.user_error(overlay, error, f"row {user_function.shorten(row)}")
                 if self.spec.on_error == "fail" or isinstance(failure, errors.UserCodeError) is False:
                     raise failure from error

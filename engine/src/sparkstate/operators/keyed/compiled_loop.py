@@ -71,7 +71,7 @@ class CompiledLoop:
         process = self._calls.spec.function.process_element
         try:
             return loop.run(process, numbers, stamps, sources, rows.start, rows.stop, output)  # type: ignore[no-any-return]
-        except Exception as error:
+        except user_function.RAISED as error:
             where = f"row {user_function.shorten(loop.row)}"
             raise self._calls.user_error(overlay, error, where) from error
 

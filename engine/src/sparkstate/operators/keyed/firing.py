@@ -16,6 +16,7 @@ from typing import Any
 
 from sparkstate import errors
 from sparkstate.functions import TimeDomain
+from sparkstate.operators.common import user_function
 from sparkstate.operators.common.due_timers import CHUNK_TIMERS, DueTimers
 from sparkstate.operators.keyed.calls import RecordCalls
 from sparkstate.operators.memory.budget import EpochBudget
@@ -96,7 +97,7 @@ class _Firing:
             result = on_timer(timestamp, cursor)
             if result is not None:
                 self._yielded.extend(result)
-        except Exception as error:
+        except user_function.RAISED as error:
             failure = calls.user_error(self._overlay, error, self._describe(timer))
             if calls.spec.on_error == "fail" or not isinstance(failure, errors.UserCodeError):
                 raise failure from error

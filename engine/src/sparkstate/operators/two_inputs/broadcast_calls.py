@@ -93,14 +93,14 @@ class BroadcastCalls(PairedCalls):
                 before = len(yielded)
                 yielded.extend(self.calls[BROADCAST](row, ctx) or ())
                 emitted.extend([ctx.stamp] * (len(yielded) - before))
-        except Exception as error:
+        except user_function.RAISED as error:
             raise self._broadcast_error(overlay, error, row, visits.place_of(error)) from error
         finally:
             visits.end()
             self._is_broadcasting = False
         self.outputs.put(overlay, yielded, emitted if self.spec.emit_timestamps else None)
 
-    def _broadcast_error(self, overlay: Overlay, error: Exception, row: Any, place: str) -> Exception:
+    def _broadcast_error(self, overlay: Overlay, error: BaseException, row: Any, place: str) -> Exception:
         if isinstance(error, errors.SparkstateError) and not isinstance(error, errors.StateError):
             return error
         return errors.UserCodeError(

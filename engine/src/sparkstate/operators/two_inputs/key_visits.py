@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from sparkstate import errors
+from sparkstate.operators.common import user_function
 from sparkstate.operators.keyed.calls import RecordCalls
 from sparkstate.operators.memory.budget import EpochBudget
 from sparkstate.operators.state.handles import StateHandle
@@ -46,7 +47,7 @@ class KeyVisits:
         self._uid = calls.spec.uid
         self._refusal = refusal
         """Why no visit may begin now."""
-        self._failure: tuple[Exception | None, str] = (None, "")
+        self._failure: tuple[BaseException | None, str] = (None, "")
 
     def apply(self, descriptor: descriptors.StateDescriptor, function: Callable[[Any, Any], object]) -> None:
         """Call the function with each key that has something in the state, and the state."""
@@ -57,7 +58,7 @@ class KeyVisits:
         def visit(key: Any, state: StateHandle) -> None:
             try:
                 _call(function, key, state)
-            except Exception as error:
+            except user_function.RAISED as error:
                 self._failure = error, f", apply_to_keyed_state({descriptor.name!r}) at key {key!r}"
                 raise
 
@@ -80,7 +81,7 @@ class KeyVisits:
         handle: StateHandle = getattr(self._context, getter)(descriptor)
         return handle
 
-    def place_of(self, error: Exception) -> str:
+    def place_of(self, error: BaseException) -> str:
         """State and key of the visit that raised it, as an error tells them; empty if none did."""
         failed, place = self._failure
         return place if failed is error else ""

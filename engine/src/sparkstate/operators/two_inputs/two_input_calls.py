@@ -94,7 +94,7 @@ class PairedCalls(RecordCalls, abc.ABC):
                     cursor.reset_namespaces()
                 if emitted is not None:
                     emitted.extend([cursor.stamp] * (len(yielded) - before))
-        except Exception as error:
+        except user_function.RAISED as error:
             raise self.user_error(overlay, error, f"row {user_function.shorten(row)}") from error
 
     def _loop_with_care(
@@ -111,7 +111,7 @@ class PairedCalls(RecordCalls, abc.ABC):
             before = len(yielded)
             try:
                 yielded.extend(call(row, cursor) or ())
-            except Exception as error:
+            except user_function.RAISED as error:
                 failure = self.user_error(overlay, error, f"row {user_function.shorten(row)}")
                 if not isinstance(failure, errors.UserCodeError):
                     raise failure from error

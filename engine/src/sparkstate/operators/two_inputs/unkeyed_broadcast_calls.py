@@ -34,7 +34,7 @@ class UnkeyedBroadcastCalls(BroadcastCalls):
                 "operator state belongs to a slot"
             )
 
-    def user_error(self, overlay: Overlay, error: Exception, where: str) -> Exception:
+    def user_error(self, overlay: Overlay, error: BaseException, where: str) -> Exception:
         if isinstance(error, errors.SparkstateError) and not isinstance(error, errors.StateError):
             return error
         return errors.UserCodeError(
