@@ -209,6 +209,15 @@ def test_a_second_run_of_the_same_folder_is_refused(shop: Shop, capsys) -> None:
     assert "is in use by another `sparkstate run`" in refused.screen
 
 
+def test_a_second_run_that_would_share_the_disk_of_the_driver_is_refused(shop: Shop, tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    with workdir.WorkDir(tmp_path / "another", disk / "sparkstate-shop").locked():
+        refused = shop.run(f"spec.localStorage.paths={disk}")
+        assert refused.wait(60.0) == 1
+    assert f"{disk}/sparkstate-shop is in use by another `sparkstate run`" in refused.screen
+    assert "--set spec.localStorage.paths=" in refused.screen
+
+
 @pytest.mark.extra
 def test_a_job_whose_code_raises_ends_with_the_reason(shop: Shop) -> None:
     job = shop.folder / "job.py"

@@ -113,6 +113,47 @@ def test_a_decimal_that_does_not_fit_is_null_or_an_error():
         result(Sum(widest, is_checked=False), [decimal.Decimal(10**38 - 1)] * 2, widest)
 
 
+SCALES = [0, 1, 18, 37, 38]
+"""Digits behind the point, of 38."""
+
+
+def decimals(scale, *digits):
+    """Decimals whose last digit has this place."""
+    exact = decimal.Context(prec=76)
+    return [exact.scaleb(decimal.Decimal(each), -scale) for each in digits]
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("sign", [1, -1], ids=["positive", "negative"])
+def test_decimals_of_38_digits_are_summed_and_averaged_wherever_their_point_is(scale, sign):
+    kind, most = pa.decimal128(38, scale), sign * (10**38 - 1)
+    values = decimals(scale, most - 3 * sign, 2 * sign, sign)
+    seven, five, three = decimals(scale, 7 * sign, 5 * sign, 3 * sign)
+    for cuts in ((), (1,), (1, 2)):
+        assert result(Sum(kind), [*values, None], kind, cuts) == decimals(scale, most)[0]
+        assert result(Average(kind), [seven, three], kind, cuts[:1]) == five
+    assert result(Average(kind), decimals(scale, most), kind) == decimals(scale, most)[0]
+
+
+@pytest.mark.parametrize("scale", SCALES[1:])
+@pytest.mark.parametrize("sign", [1, -1], ids=["positive", "negative"])
+def test_a_sum_of_decimals_with_one_digit_too_many_is_null_or_an_error(scale, sign):
+    kind, values = pa.decimal128(38, scale), decimals(scale, sign * (10**38 - 1), sign)
+    for cuts in ((), (1,)):
+        assert result(Sum(kind, is_checked=False), values, kind, cuts) is None
+        with pytest.raises(OverflowError, match="does not fit in decimal128"):
+            result(Sum(kind), values, kind, cuts)
+
+
+def test_an_average_of_the_narrowest_decimals_is_of_their_own_type():
+    kind = pa.decimal128(38, 38)  # Spark's average has four digits more, as far as there are any
+    most = decimals(38, 10**38 - 1) * 3
+    for cuts in ((), (1,), (2,)):
+        assert result(Average(kind), most, kind, cuts) == most[0]
+        assert result(Average(kind), decimals(38, 1, 1, 3), kind, cuts) == decimals(38, 2)[0]
+    assert result(Average(kind), [None], kind) is None
+
+
 def test_first_and_last_go_by_event_time_and_then_by_arrival():
     times = [5, 1, 1, 9, 9]
     for cuts in ((), (1,), (3,)):

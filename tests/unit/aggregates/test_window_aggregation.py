@@ -15,7 +15,7 @@ from support.faults import tried
 from support.windows import keyed_rows
 from support.windows.keyed_rows import KEY_TYPES, KEYS, LATE, at, element, keyed
 
-from sparkstate import columns, errors
+from sparkstate import columns, errors, testing
 from sparkstate.aggregates.accumulators import Output
 from sparkstate.aggregates.deviations import Deviation
 from sparkstate.aggregates.distinct import DistinctCount
@@ -27,7 +27,7 @@ from sparkstate.aggregates.window_aggregation import WindowAggregation
 from sparkstate.backends import loader
 from sparkstate.backends.hashmap.store import HashMapStoreFactory
 from sparkstate.backends.rocksdb.factory import RocksDBStoreFactory
-from sparkstate.functions import MIN_WATERMARK
+from sparkstate.functions import MIN_WATERMARK, OutputTag
 from sparkstate.keygroups import KeySpace
 from sparkstate.operators import kinds
 from sparkstate.operators.epoch import commit_overlays
@@ -35,6 +35,7 @@ from sparkstate.operators.memory.budget import EpochBudget
 from sparkstate.serde.types import Types
 from sparkstate.settings import MIB, StateBackendSettings
 from sparkstate.testing import KeyedProcessHarness, ManualClock
+from sparkstate.windows import ProcessWindowFunction, SlidingEventTimeWindows
 
 LONG, DOUBLE, TEXT = pa.int64(), pa.float64(), pa.string()
 OUTPUTS = (
@@ -65,7 +66,7 @@ class Model:
             start = time - (time - self.offset) % self.slide
             starts = range(start, time - self.size, -self.slide)
             taken = [start for start in starts if start + self.size - 1 + self.lateness > self.watermark]
-            if starts and not taken:
+            if not taken and (starts or time + self.lateness <= self.watermark):
                 self.late.append((key, value, text))
             for start in taken:
                 self.windows.setdefault((key, start), []).append((time, value, text))
@@ -298,25 +299,68 @@ def test_the_sum_of_doubles_does_not_depend_on_the_cut():
     assert len(totals) == 1
 
 
+WINDOWS = testing.keyed(Types.ROW_NAMED(["k", "t"], [Types.LONG(), Types.LONG()]), "k").window(
+    SlidingEventTimeWindows.of("3 ms", "10 ms", "1 ms")
+)
+
+
+class Rows(ProcessWindowFunction):
+    def process(self, key, context, elements):
+        yield key, context.window().start, context.window().end, len(elements)
+
+
+@pytest.mark.parametrize("lateness", [0, 4])
+def test_rows_in_a_gap_between_windows_are_late_when_they_are_for_other_functions_of_windows(lateness):
+    windows = WINDOWS.allowed_lateness(lateness).side_output_late_data(OutputTag("late", "k long, t long"))
+    by_record = windows.process(Rows(), element_type=WINDOWS.stream.row_type)
+    results = []
+    for function in (windows.agg(rows="count(*)"), by_record):
+        with KeyedProcessHarness(
+            function, key=WINDOWS.stream.key, key_type=WINDOWS.stream.key_type
+        ) as opened:
+            for watermark in (12, 100):
+                opened.process_elements([({"k": 1, "t": time}, time) for time in range(30)], watermark)
+            late = sorted(row.t for row in opened.side_output(windows.late_tag))
+            ended = sorted((row[0], _ms(row[1]), _ms(row[2]), row[3]) for row in opened.output())
+        results.append((late, ended))
+    assert results[0] == results[1]
+    gaps = [time for time in range(4, 13 - lateness) if not 11 <= time < 14]
+    assert set(gaps) <= set(results[0][0])
+    assert max(results[0][0]) == max(gaps)
+
+
+def _ms(bound):
+    return bound if isinstance(bound, int) else round(bound.timestamp() * 1000)
+
+
+def test_late_rows_in_a_gap_are_counted_and_dropped_without_a_side_output(tmp_path):
+    assert late_and_put_out(tmp_path, Slices(2, 10), [1, 2, 9, 10, 11, 12]) == (3, [2])
+    assert late_and_put_out(tmp_path, Slices(2, 10, lateness=3), [1, 2, 6, 7, 9, 10, 11]) == (3, [2])
+
+
 def test_late_rows_are_counted_and_dropped_without_a_side_output(tmp_path):
+    assert late_and_put_out(tmp_path, Slices(10, 10), [9, 10]) == (1, [1])
+
+
+def late_and_put_out(tmp_path, slices, times):
+    """How many rows are late by the watermark 9, and how many each window has that is put out."""
     factory = HashMapStoreFactory()
     stores = {
         shard: factory.create(shard, KEY_SPACE.key_groups_of_shard(shard), tmp_path) for shard in range(2)
     }
-    operator = operator_of("numbers", Slices(10, 10), stores, None)
+    operator = operator_of("numbers", slices, stores, None)
     batch = pa.record_batch(
         {
-            "k": [1, 1],
-            "v": [1, 1],
-            columns.KEY_GROUP: pa.array([0, 0], pa.int32()),
-            columns.TIMESTAMP: [9, 10],
+            "k": [1] * len(times),
+            "v": [1] * len(times),
+            columns.KEY_GROUP: pa.array([0] * len(times), pa.int32()),
+            columns.TIMESTAMP: times,
         }
     )
     overlay = operator.begin(1, 9, 0)
     operator.process_batch(overlay, batch)
     operator.finish(overlay, 100)
-    assert overlay.late_rows == 1
-    assert [row["rows"] for each in overlay.output() for row in each.to_pylist()] == [1]
+    return overlay.late_rows, [row["rows"] for each in overlay.output() for row in each.to_pylist()]
 
 
 @pytest.mark.parametrize(

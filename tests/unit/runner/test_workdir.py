@@ -1,20 +1,23 @@
 """The runner's folder: one runner at a time, a private token, nothing left behind."""
 
+import contextlib
 import signal
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from sparkstate import errors
 from sparkstate.runner import workdir
 
 HOLD = """
 import sys, time
 from pathlib import Path
 from sparkstate.runner import workdir
-with workdir.WorkDir(Path(sys.argv[1])).locked():
+with workdir.WorkDir(*map(Path, sys.argv[1:])).locked():
     print("held", flush=True)
     time.sleep(60)
 """
@@ -25,17 +28,58 @@ def folder(tmp_path: Path) -> workdir.WorkDir:
     return workdir.WorkDir(tmp_path / "job")
 
 
-def test_a_second_runner_is_refused_and_told_who_holds_the_folder(folder: workdir.WorkDir) -> None:
-    with subprocess.Popen([sys.executable, "-c", HOLD, str(folder.root)], stdout=subprocess.PIPE) as holder:
+@contextlib.contextmanager
+def another_runner(*folders: Path) -> Iterator[int]:
+    """The process id of one that holds a folder, and is killed in the end."""
+    command = [sys.executable, "-c", HOLD, *map(str, folders)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as holder:
         try:
             assert holder.stdout is not None
             assert holder.stdout.readline() == b"held\n"
-            refused = pytest.raises(workdir.WorkDirInUse, match=rf"process {holder.pid}.*--work-dir")
-            with refused, folder.locked():
-                pass
+            yield holder.pid
         finally:
             holder.send_signal(signal.SIGKILL)
+
+
+def test_a_second_runner_is_refused_and_told_who_holds_the_folder(folder: workdir.WorkDir) -> None:
+    with another_runner(folder.root) as pid:
+        refused = pytest.raises(workdir.WorkDirInUse, match=rf"process {pid}.*--work-dir")
+        with refused, folder.locked():
+            pass
     with folder.locked():  # the kernel dropped the lock of the killed process
+        pass
+
+
+def test_runs_from_two_folders_do_not_share_the_place_of_the_driver(tmp_path: Path) -> None:
+    local = tmp_path / "disk" / "sparkstate-orders"
+    folder = workdir.WorkDir(tmp_path / "second", local)
+    with another_runner(tmp_path / "first", local) as pid:
+        (local / "slots").mkdir(parents=True)
+        refused = pytest.raises(
+            workdir.WorkDirInUse, match=rf"^{local} is in use .*process {pid}.*--set spec.localStorage.paths="
+        )
+        with refused, folder.locked():
+            pass
+        assert (local / "slots").is_dir()
+        with workdir.WorkDir(tmp_path / "second", local.with_name("sparkstate-others")).locked():
+            pass  # the refused one holds nothing, and another name is another place
+    with folder.locked():
+        folder.clean()
+        with workdir.WorkDir(tmp_path / "first").locked():
+            pass
+        # What a run has removed it still holds, until it has ended.
+        with pytest.raises(workdir.WorkDirInUse), workdir.WorkDir(tmp_path / "third", local).locked():
+            pass
+    assert not local.exists()
+
+
+def test_a_disk_that_cannot_take_the_place_of_the_driver_is_named(tmp_path: Path) -> None:
+    (tmp_path / "disk").write_text("no folder")
+    folder = workdir.WorkDir(tmp_path / "job", tmp_path / "disk" / "sparkstate-orders")
+    with (
+        pytest.raises(errors.SpecInvalid, match=r"spec\.localStorage\.paths has to be a folder"),
+        folder.locked(),
+    ):
         pass
 
 

@@ -87,6 +87,21 @@ def test_a_delta_removes_rows_too_far_from_the_last():
     assert outputs(far, [(1, 0), (5, 0), (12, 0), (3, 0)]) == [[1], [1, 5], [5, 12], [5, 12, 3]]
 
 
+@pytest.mark.parametrize("do_evict_after", [False, True], ids=["before", "after"])
+def test_a_delta_that_is_nan_removes_no_row(do_evict_after: bool):
+    nan = float("nan")
+    numbers = {-1: nan, -2: nan}
+    far = windows.DeltaEvictor.of(
+        10.0,
+        lambda old, last: numbers.get(last.value, last.value) - numbers.get(old.value, old.value),
+        do_evict_after,
+    )
+    in_the_middle = outputs(far, [(1, 0), (-1, 0), (5, 0), (12, 0)])
+    assert in_the_middle[-1] == ([1, -1, 5, 12] if do_evict_after else [-1, 5, 12])
+    last = outputs(far, [(1, 0), (50, 0), (-1, 0), (-2, 0)])
+    assert last[-1] == [50, -1, -2]
+
+
 def test_an_authors_evictor_edits_the_list_before_and_after():
     assert outputs(Alternate(), [(1, 0), (3, 0), (5, 0)]) == [[1], [3], [5]]
     with pytest.raises(Exception, match="pop from empty list"):

@@ -119,3 +119,11 @@ class Slices:
         """Whether windows take no rows any more."""
         found: Flags = ends - 1 + self.lateness <= watermark
         return found
+
+    def are_late(self, times: Times, slices: Times, watermark: int) -> Flags:
+        """Whether rows come too late, by their times and slices: all windows that they lie in are over. A row in a gap
+        lies in none, and is late by its own time, as in Flink."""
+        ends = self.last_ends(slices)
+        if self.slide > self.size:
+            ends = np.where(self.has_window(slices), ends, times + 1)
+        return self.are_over(ends, watermark)

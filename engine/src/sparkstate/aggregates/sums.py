@@ -198,24 +198,26 @@ def _add_decimals(before: pa.Array, codes: Codes, values: pa.Array, scale: int) 
     table = pa.table({"code": all_codes, "value": pa.concat_arrays([before.cast(kind), values.cast(kind)])})
     grouped = table.group_by("code", use_threads=False).aggregate([("value", "sum")])
     total = grouped.column("value_sum").combine_chunks()
-    if not pc.all(_are_below(total, _WIDE.precision - _WIDE.scale), min_count=0).as_py():
+    if not pc.all(_fit_within(total, _WIDE.precision - _WIDE.scale), min_count=0).as_py():
         raise OverflowError(
             "a sum of decimals has more than 38 digits before the point; cast the column to double"
         )
     return total.cast(_WIDE)
 
 
-def _are_below(values: pa.Array, digits: int) -> pa.Array:
+def _fit_within(values: pa.Array, digits: int) -> pa.Array:
     """Which decimals have at most so many digits before the point."""
-    limit = pa.scalar(decimal.Decimal(10) ** digits, pa.decimal256(76, 0))
-    return pc.less(pc.abs(values), limit.cast(pa.decimal256(76, min(values.type.scale, 75 - digits))))
+    # Not "less than 10 ** digits": beside 38 digits behind the point, that number has 77, and Arrow has no such type.
+    beyond, step = decimal.Decimal(1).scaleb(digits), decimal.Decimal(1).scaleb(-values.type.scale)
+    greatest = _EXACT.subtract(beyond, step)
+    return pc.less_equal(pc.abs(values), pa.scalar(greatest, values.type))
 
 
 def _fitted(values: pa.Array, kind: pa.DataType, is_checked: bool) -> pa.Array:
     """Decimals in the result's type; what does not fit is null, or an error."""
     if not pa.types.is_decimal(kind):
         return values
-    fits = _are_below(values, kind.precision - kind.scale)
+    fits = _fit_within(values, kind.precision - kind.scale)
     if not pc.all(fits, min_count=0).as_py():
         if is_checked:
             raise OverflowError(

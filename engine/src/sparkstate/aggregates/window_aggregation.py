@@ -73,11 +73,11 @@ class WindowAggregation(ColumnWindows):
         times = sliced_rows.times_of(ctx.timestamps(), self._slices)
         watermark = ctx.timer_service().current_watermark()
         slices = self._slices.of(times)
-        kept = self._slices.has_window(slices)
-        is_late = kept & self._slices.are_over(self._slices.last_ends(slices), watermark)
+        # A combined row has the time of its last row: where that one is late, so are all of them.
+        is_late = self._slices.are_late(times, slices, watermark)
         if is_late.any():
             yield from self._late(batch, is_late, ctx)
-            kept &= ~is_late
+        kept = self._slices.has_window(slices) & ~is_late
         if kept.any():
             rows = sliced_rows.chosen_rows(batch, keys, times, slices, kept)
             yield from self._take(rows, keys, ctx)

@@ -53,5 +53,11 @@ def pairs(entries: Sequence[tuple[str, object]]) -> None:
 
 
 def moment(ms: int | None) -> str | None:
-    """Milliseconds since the Unix epoch as text: UTC, to the second."""
-    return None if ms is None else f"{datetime.fromtimestamp(ms / 1000, tz=UTC):%Y-%m-%d %H:%M:%SZ}"
+    """Milliseconds since the Unix epoch as text: UTC, to the second. A time outside the years 1 to 9999, such as that
+    of an event in microseconds, stays a number."""
+    if ms is None:
+        return None
+    try:
+        return f"{datetime.fromtimestamp(ms / 1000, tz=UTC):%Y-%m-%d %H:%M:%SZ}"
+    except (ValueError, OverflowError, OSError):
+        return f"{ms} ms"

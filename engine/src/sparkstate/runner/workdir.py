@@ -10,6 +10,9 @@
     termination.json   the last driver's last word
     logs/driver-N.log  what attempt N's driver and its JVM printed; the newest five are kept
     local/             the driver's own working directory: slots' stores, query position; removed at the end
+
+``local/`` may lie on a disk of its own. There, it is named by the job alone, and runs of the same name from other
+folders would take it for theirs, so a second lock lies beside it: ``.<name of the folder>.lock``, which stays.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,6 +56,8 @@ class WorkDir:
         self.termination_log = root / "termination.json"
         self.local = local or root / "local"
         self._lock_file = root / "lock"
+        # Not in it: at its end a runner removes the folder, and a lock on a removed file keeps nobody out.
+        self._local_lock_file = None if local is None else local.with_name(f".{local.name}.lock")
         self._attempt_file = root / "attempt"
         self.lineage_file = root / "lineage"
         self._noted: dict[str, str] = {}
@@ -62,25 +67,30 @@ class WorkDir:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the folder against other runners; the kernel drops the lock when this process dies.
+        """Hold the folder, and ``local`` where that lies elsewhere, against other runners; the kernel drops the locks
+        when this process dies.
 
-        Raises :class:`WorkDirInUse`.
+        Raises :class:`WorkDirInUse`, and ``SpecInvalid`` where there is no room for ``local``.
         """
         self.root.mkdir(parents=True, exist_ok=True)
-        with self._lock_file.open("a+") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                lock.seek(0)
-                owner = lock.read().strip() or "unknown"
-                raise WorkDirInUse(
-                    f"{self.root} is in use by another `sparkstate run` (process {owner}); "
-                    "stop that one, or give this one a folder of its own with --work-dir"
-                ) from None
-            lock.truncate(0)
-            lock.write(f"{os.getpid()}\n")
-            lock.flush()
+        with ExitStack() as locks:
+            remedy = "give this one a folder of its own with --work-dir"
+            locks.enter_context(_held(self._lock_file, self.root, remedy))
+            if self._local_lock_file is not None:
+                self._make_room(self._local_lock_file)
+                remedy = "give this one another folder: --set spec.localStorage.paths=/another/folder"
+                locks.enter_context(_held(self._local_lock_file, self.local, remedy))
             yield
+
+    def _make_room(self, lock_file: Path) -> None:
+        try:
+            lock_file.parent.mkdir(parents=True, exist_ok=True)
+            lock_file.touch()
+        except OSError as error:
+            raise errors.SpecInvalid(
+                f"{self.local} cannot be the working directory: {error}; the first of spec.localStorage.paths has to "
+                f"be a folder in which user {os.getuid()} may make others"
+            ) from error
 
     def write_token(self, token: str) -> None:
         """Keep the token where only this user reads it; never on a command line, which everyone can read."""
@@ -169,6 +179,24 @@ class WorkDir:
 def default_root(manifest: Path, name: str) -> Path:
     """``.sparkstate/<name>`` beside the manifest, so that every command finds it by the manifest alone."""
     return manifest.resolve().parent / ".sparkstate" / name
+
+
+@contextmanager
+def _held(lock_file: Path, folder: Path, remedy: str) -> Iterator[None]:
+    """Hold the lock of a folder. Raises :class:`WorkDirInUse`."""
+    with lock_file.open("a+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            lock.seek(0)
+            owner = lock.read().strip() or "unknown"
+            raise WorkDirInUse(
+                f"{folder} is in use by another `sparkstate run` (process {owner}); stop that one, or {remedy}"
+            ) from None
+        lock.truncate(0)
+        lock.write(f"{os.getpid()}\n")
+        lock.flush()
+        yield
 
 
 def _replace(file: Path, text: str) -> None:

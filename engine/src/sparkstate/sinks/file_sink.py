@@ -13,13 +13,12 @@ epoch a file reaches.
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import pyarrow as pa
 import pyarrow.csv
@@ -27,6 +26,7 @@ import pyarrow.parquet
 
 from sparkstate import errors, settings, storage
 from sparkstate.checkpoint.metadata import Committable
+from sparkstate.sinks import json_rows
 from sparkstate.storage import arriving, naming
 from sparkstate.storage.objectstore import ObjectStore
 
@@ -46,7 +46,8 @@ class FileSink:
     """Write an operator's output as files, each record exactly once.
 
     ``path`` is a folder (plain path or ``file://``) or ``s3://bucket/prefix``; ``format`` is ``parquet`` (default),
-    ``json`` (one object a line) or ``csv``. Files appear when a checkpoint commits, one per slot with output.
+    ``json`` (one object a line; ``docs/formats.md`` has the form of each type) or ``csv``. Files appear when a
+    checkpoint commits, one per slot with output.
     """
 
     path: str
@@ -88,15 +89,6 @@ class FileSink:
                 ) from error
 
 
-def _json_default(value: Any) -> Any:
-    isoformat = getattr(value, "isoformat", None)
-    if isoformat is not None:
-        return isoformat()
-    if isinstance(value, bytes):
-        return value.hex()
-    return str(value)
-
-
 def _write_parquet(table: pa.Table, target: Path, options: Mapping[str, str]) -> None:
     pyarrow.parquet.write_table(table, target, compression=options.get("compression", "snappy"))
 
@@ -113,8 +105,7 @@ def _write_json(table: pa.Table, target: Path, options: Mapping[str, str]) -> No
     del options
     with target.open("w", encoding="utf-8") as file:
         for batch in table.to_batches():
-            for row in batch.to_pylist():
-                file.write(json.dumps(row, default=_json_default, ensure_ascii=False) + "\n")
+            file.writelines(f"{line}\n" for line in json_rows.lines(batch))
 
 
 _WRITERS: dict[str, Callable[[pa.Table, Path, Mapping[str, str]], None]] = {

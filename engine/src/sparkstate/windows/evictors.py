@@ -147,4 +147,5 @@ class DeltaEvictor(_BuiltIn):
     def _evict(self, elements: list[TimestampedValue[Any]]) -> None:
         if elements:
             last = elements[-1].value
-            elements[:] = [each for each in elements if self._delta(each.value, last) < self.threshold]
+            # Not "less than": as in Flink, a delta that is NaN is no reason to remove a row.
+            elements[:] = [each for each in elements if not self._delta(each.value, last) >= self.threshold]
