@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from sparkstate import columns
+from sparkstate.checkpoint.key_columns import KeyColumn
 from sparkstate.functions import OutputTag
 from sparkstate.operators import kinds
 from sparkstate.operators.spec import KeyedSpec
@@ -51,6 +52,18 @@ def _spec(declared: graph.Graph, operator: graph.Operator) -> KeyedSpec:
         emit_timestamps=declared.feeds_an_operator(operator.uid),
         **_second(declared, operator),
     )
+
+
+def key_columns(declared: graph.Graph) -> dict[str, tuple[KeyColumn, ...]]:
+    """By uid the columns of an operator's key, as its rows are hashed; those of two inputs have the same types."""
+    found = {}
+    for uid, operator in declared.operators.items():
+        struct = plans.input_type(declared, operator) if operator.keys else None
+        if struct is not None:
+            found[uid] = tuple(
+                KeyColumn(name=name, type=struct[name].dataType.simpleString()) for name in operator.keys
+            )
+    return found
 
 
 def _key_type(of_columns: Sequence[TypeInformation]) -> TypeInformation:
