@@ -104,7 +104,7 @@ class Counted:
             runner.close()
 
     def total(self, key: str) -> str:
-        group = plans.key_group_of(self._spark, ROWS, ["k"], key, slots.KEY_SPACE.max_parallelism)
+        group = plans.key_group_of(self._spark, ROWS, ["k"], [key], slots.KEY_SPACE.max_parallelism)
         return self.slot.value(key, group)
 
     def close(self) -> None:

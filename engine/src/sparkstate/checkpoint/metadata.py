@@ -13,6 +13,7 @@ from typing import Literal
 import msgspec
 
 from sparkstate import errors
+from sparkstate.checkpoint.key_columns import KeyColumn
 from sparkstate.handles import FileHandle, ShardHandle, StateMeta
 from sparkstate.keygroups import KeySpace
 from sparkstate.log import framing
@@ -65,6 +66,9 @@ class CheckpointMetadata(msgspec.Struct, frozen=True, kw_only=True):
     shards: tuple[ShardHandle, ...]
     premises: dict[str, dict[str, str]] = {}
     """By uid what an operator's state was built on (``checkpoint.premises``); those without any are left out. Empty in
+    older versions' snapshots."""
+    key_columns: dict[str, tuple[KeyColumn, ...]] = {}
+    """By uid the columns of an operator's key (``checkpoint.key_columns``); those without keys are left out. Empty in
     older versions' snapshots."""
     operator_state: tuple[FileHandle, ...] = ()
     """One file of each slot, in order (``checkpoint.operator_parts``); empty where the job has no operator state."""

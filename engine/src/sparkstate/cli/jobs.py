@@ -262,11 +262,18 @@ def state() -> None:
 @targets.running_options
 @click.option("--operator", required=True, metavar="UID", help="The operator's uid.")
 @click.option("--state", "name", required=True, metavar="NAME", help="The name in its descriptor.")
-@click.option("--key", metavar="JSON", help="The key; a JSON list for several key columns.")
+@click.option(
+    "--key", metavar="JSON", help="The key; a JSON list for several key columns. As the command shows values."
+)
 @click.option(
     "--slot", type=click.IntRange(0), metavar="N", help="Instead of a key: operator state of this slot."
 )
-@click.option("--namespace", metavar="JSON", default="null", help="The namespace, for states that have one.")
+@click.option(
+    "--namespace",
+    metavar="JSON",
+    default="null",
+    help="The namespace, for states that have one; of a window '[start, end]' in ms.",
+)
 @output.format_option("json", "yaml", default="value")
 def get(
     operator: str, name: str, key: str | None, slot: int | None, namespace: str, form: str, **target: Any
@@ -277,6 +284,8 @@ def get(
     Examples:
       sparkstate state get job.yaml --operator rotation --state delay --key '"N14228"'
       sparkstate state get job.yaml --operator visits --state count --key '["de", 7]' -o json
+      sparkstate state get job.yaml --operator days --state count --key '"2026-01-31"'
+      sparkstate state get job.yaml --operator sums --state _window/contents --key 7 --namespace '[0, 300000]'
       sparkstate state get job.yaml --operator judged --state rules --slot 0
     """
     if (key is None) == (slot is None):

@@ -1,5 +1,5 @@
 """Differences between a job and a snapshot that are about no single state: key space, slots, backend, sources, and
-the premises of operators. Pure."""
+the premises and keys of operators. Pure."""
 
 from __future__ import annotations
 
@@ -101,8 +101,17 @@ def _listed(readers: Sequence[Sequence[str]]) -> str:
 
 def of_premises(uid: str, field: str, before: str, now: str, refusal: str) -> JobFinding:
     """A premise of an operator's state, such as the size of its windows, that has changed. ``refusal``: as above."""
+    return _of_operator("premises", uid, field, before, now, refusal)
+
+
+def of_keys(uid: str, field: str, before: str, now: str, refusal: str) -> JobFinding:
+    """Key columns of an operator that Spark hashes otherwise than before. ``refusal``: as above."""
+    return _of_operator("keys", uid, field, before, now, refusal)
+
+
+def _of_operator(about: str, uid: str, field: str, before: str, now: str, refusal: str) -> JobFinding:
     return JobFinding(
-        field="premises",
+        field=about,
         stored=f"{uid}: {field} {before}",
         declared=f"{uid}: {field} {now}",
         refused=True,
@@ -118,6 +127,17 @@ def notices(offsets: Sequence[str], formats: Sequence[str]) -> tuple[str, ...]:
     return (
         f"the job reads several sources of the format {several[0]}: whether keyed(…) and broadcast(…) are called for "
         "them in the earlier order cannot be seen, and each source goes on from the offset at its place",
+    )
+
+
+def key_notices(key_types: Collection[str]) -> tuple[str, ...]:
+    """A sentence about a snapshot that does not say by which Spark types its keys were hashed, where a change of them
+    could hide. ``key_types``: those of its states."""
+    if not any(name in kind for kind in key_types for name in ("LONG", "DOUBLE", "BIG_DEC")):
+        return ()
+    return (
+        "the snapshot is of an earlier sparkstate, which did not store the Spark types of key columns: whether a "
+        "number had another type, as int in place of bigint, cannot be seen, and its keys would not find their state",
     )
 
 

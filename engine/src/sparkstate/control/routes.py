@@ -155,12 +155,17 @@ class JobRoutes:
         key: Annotated[
             str | None,
             Query(
-                description='JSON: `"N123"`, `7`, or a list for several key columns. Either `key` or `slot` is given.',
+                description='JSON: `"N123"`, `7`, or a list for several key columns. Dates and times are ISO 8601 '
+                '(`"2026-01-31"`), decimals text, bytes base64. Either `key` or `slot` is given.',
                 max_length=8192,
             ),
         ] = None,
         namespace: Annotated[
-            str, Query(description="JSON; `null`: the default one.", max_length=8192)
+            str,
+            Query(
+                description="JSON; `null`: the default one. Of a window of time `[start, end]`, in ms.",
+                max_length=8192,
+            ),
         ] = "null",
         slot: Annotated[
             int | None, Query(description="The number of a slot whose operator state is asked for.", ge=0)

@@ -68,8 +68,8 @@ def check(
         specs = planning.operator_specs(declared)
         slots = min(chosen.slots, key_space.shards)
         moved, unseen = _sources(restored, declared)
-        refused += (*moved, *_premises(restored, declared))
-        notices = [*unseen, *_tried(chosen, python_path, clock)]
+        refused += (*moved, *_premises(restored, declared), *_keys(restored, declared))
+        notices = [*unseen, *_unseen_keys(restored), *_tried(chosen, python_path, clock)]
         own = chosen.backend if chosen.backend.type == "custom" else declaration.EITHER
         request = opening.OpeningRequest(specs, key_space, slots, dict(settings.entry.params), own)
         found = opening.opened(slot_pool.pickled(request), python_path)
@@ -147,6 +147,20 @@ def _premises(restored: RestoredSnapshot, declared: graph.Graph) -> Iterator[Job
     where = restored.plan.url
     for each in restoring.changed_premises(restored, declared):
         yield differences.of_premises(each.uid, each.field, each.before, each.now, each.message(where))
+
+
+def _keys(restored: RestoredSnapshot, declared: graph.Graph) -> Iterator[JobFinding]:
+    where = restored.plan.url
+    for each in restoring.changed_keys(restored, declared):
+        yield differences.of_keys(each.uid, each.field, each.before, each.now, each.message(where))
+
+
+def _unseen_keys(restored: RestoredSnapshot) -> tuple[str, ...]:
+    """Notices about a snapshot of an older version, as above."""
+    metadata = restored.metadata
+    if metadata is None or metadata.key_columns:
+        return ()
+    return differences.key_notices({state.key_type for state in metadata.states})
 
 
 def _formats(declared: graph.Graph) -> list[str]:

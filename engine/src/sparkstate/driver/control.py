@@ -135,6 +135,8 @@ class DriverControl:
             kind, value = slots.read_state(uid, state, key, namespace)
         except errors.SpecInvalid as error:
             raise port.UnknownState(str(error)) from error
+        except errors.SerializationError as error:
+            raise errors.SpecInvalid(f"the key or the namespace cannot be looked up: {error}") from error
         except errors.SparkstateError:
             raise
         except Exception as error:  # Spark's, about a key that it cannot take

@@ -114,6 +114,7 @@ class JobDriver:
         restoring.require_operators(context.settings, restored, declared)
         restoring.require_sources(restored, declared)
         restoring.require_premises(restored, declared)
+        restoring.require_keys(restored, declared)
         if restored.metadata is not None and watermarks.has_one_a_source(restored.metadata):
             context.view.note_notices(declared.keep_one_watermark())
         key_space = restoring.key_space(context.settings, restored)

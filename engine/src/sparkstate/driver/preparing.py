@@ -67,6 +67,7 @@ def stored_job(settings: JobSettings, declared: graph.Graph) -> StoredJob:
             for uid, each in declared.operators.items()
             if each.function.state_premises
         },
+        key_columns=planning.key_columns(declared),
         sink_paths={n.uid: n.sink.path for n in declared.sinks if isinstance(n.sink, FileSink)},
         backend=settings.backend.type,
         source_readers=declared.source_readers(),

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from sparkstate import errors, keygroups
-from sparkstate.checkpoint import premises
+from sparkstate.checkpoint import key_columns, premises
 from sparkstate.checkpoint.restore import RestoredSnapshot
 from sparkstate.keygroups import KeySpace
 from sparkstate.settings import JobSettings
-from sparkstate.spark import graph
+from sparkstate.spark import graph, planning
 
 
 def require_operators(settings: JobSettings, restored: RestoredSnapshot, declared: graph.Graph) -> None:
@@ -76,6 +76,24 @@ def changed_premises(restored: RestoredSnapshot, declared: graph.Graph) -> Itera
     for uid, stored in restored.metadata.premises.items():
         if uid in declared.operators:
             yield from premises.changes(uid, stored, declared.operators[uid].function.state_premises)
+
+
+def require_keys(restored: RestoredSnapshot, declared: graph.Graph) -> None:
+    """Keys that hash otherwise than before would not find their state: refuse them."""
+    for change in changed_keys(restored, declared):
+        raise errors.StateMigrationError(change.message(restored.plan.url))
+
+
+def changed_keys(restored: RestoredSnapshot, declared: graph.Graph) -> Iterator[key_columns.Change]:
+    """The changes for which :func:`require_keys` refuses a job. An operator that stored nothing by key has none."""
+    if restored.metadata is None:
+        return
+    stored = restored.metadata.key_columns
+    # The state of an operator in a slot is of no key, and has no key type.
+    with_state = {state.uid for state in restored.metadata.states if state.key_type}
+    for uid, now in planning.key_columns(declared).items():
+        if uid in with_state and uid in stored:
+            yield from key_columns.changes(uid, stored[uid], now)
 
 
 def key_space(settings: JobSettings, restored: RestoredSnapshot) -> KeySpace:

@@ -21,6 +21,7 @@ from sparkstate.driver.long_work import Rescale
 from sparkstate.driver.parts import Parts
 from sparkstate.keygroups import KeySpace
 from sparkstate.local_state import folders, inheritance
+from sparkstate.operators.state import asked_keys, inspection
 from sparkstate.settings import MIB
 from sparkstate.slots import places, protocol
 from sparkstate.slots.client import SlotAddress
@@ -196,7 +197,8 @@ class SlotPool:
             over.set()
 
     def read_state(self, uid: str, state: str, key: JsonValue, namespace: JsonValue) -> tuple[str, JsonValue]:
-        """One key's committed state: its kind and its value."""
+        """One key's committed state: its kind and its value. Raises ``SerializationError`` for what cannot be such a
+        key or a namespace."""
         prepared = self._parts.prepared
         operator = self._require_operator(uid)
         if not operator.keys:
@@ -204,18 +206,20 @@ class SlotPool:
                 f"the rows of operator {uid!r} have no keys, so it has no state by key; ask for the operator state of "
                 "a slot"
             )
+        parts = planning.key_of(prepared.declared, operator, key)
+        asked_keys.namespace_of(namespace)
         group = plans.key_group_of(
             prepared.session,
             plans.input_type(prepared.declared, operator),
             operator.keys,
-            key,
+            parts,
             self._key_space.max_parallelism,
         )
         slot = self._key_space.slot_of_shard(self._key_space.shard_of_key_group(group), len(self.group))
         request = protocol.ReadState(
             operator=uid,
             state=state,
-            key=json.dumps(key),
+            key=json.dumps(inspection.to_json(parts if len(parts) > 1 else parts[0])),
             key_group=group,
             namespace=None if namespace is None else json.dumps(namespace),
         )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import sparkstate
+from sparkstate.checkpoint.key_columns import KeyColumn
 from sparkstate.checkpoint.metadata import CheckpointMetadata, Committable
 from sparkstate.checkpoint.uploader import Uploader, UploadTarget
 from sparkstate.handles import FileHandle, ShardHandle, StateMeta
@@ -46,6 +47,8 @@ class StoredJob:
     """Their uids."""
     premises: Mapping[str, Mapping[str, str]]
     """Of those that have any (``checkpoint.premises``)."""
+    key_columns: Mapping[str, tuple[KeyColumn, ...]] = field(default_factory=dict)
+    """Of those that have keys."""
     sink_paths: Mapping[str, str]
     """The folder of each exact sink, by the sink's uid."""
     backend: str
@@ -111,6 +114,7 @@ def metadata_of(
         operators=job.operators,
         states=parts.states,
         premises={uid: dict(premises) for uid, premises in job.premises.items()},
+        key_columns=dict(job.key_columns),
         shards=parts.shards,
         operator_state=parts.operator_state,
         source_position=stored.archive,

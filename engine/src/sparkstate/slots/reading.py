@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from sparkstate import errors
+from sparkstate.operators.state import asked_keys
 from sparkstate.slots import protocol, restoring
 from sparkstate.slots.commit_gate import CommitGate
 from sparkstate.slots.slot_state import SlotState
@@ -17,19 +18,23 @@ def read_state(state: SlotState, gate: CommitGate, request: protocol.ReadState) 
     key: Any = json.loads(request.key)
     namespace = None if request.namespace is None else json.loads(request.namespace)
     with gate.held():
-        kinds = {
-            spec.name: spec.kind.value
+        specs = {
+            spec.name: spec
             for store in state.stores.values()
             for spec in store.tables()
             if spec.uid == request.operator
         }
+        spec = specs.get(request.state)
         try:
             value = operator.read_state(
-                request.state, tuple(key) if isinstance(key, list) else key, namespace, request.key_group
+                request.state,
+                key if spec is None else asked_keys.key_of(spec.key_type, key),
+                asked_keys.namespace_of(namespace),
+                request.key_group,
             )
         except errors.StateError as error:
             raise errors.SpecInvalid(str(error)) from error
-    return protocol.StateValue(kind=kinds.get(request.state, "value"), value=json.dumps(value))
+    return protocol.StateValue(kind="value" if spec is None else spec.kind.value, value=json.dumps(value))
 
 
 def read_operator_state(

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from sparkstate import errors
 from sparkstate.functions import KeyedFunction
 from sparkstate.operators import kinds
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 _UID: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 
@@ -36,6 +39,30 @@ def check_function(function: object, uid: str, inputs: str, on_error: str = "fai
         )
     assert isinstance(function, KeyedFunction)
     kinds.check(function, uid, on_error)
+
+
+def check_columns(frames: Sequence[DataFrame], call: str) -> None:
+    """Raise ``SpecInvalid`` unless the DataFrames of one input have the same columns, of the same types.
+
+    Spark would widen columns of two types where it unites the rows, and so change the hashes of keys, while everything
+    else goes by the types of the first DataFrame. Errors name the ``call``.
+    """
+    first = {field.name: field.dataType.simpleString() for field in frames[0].schema}
+    for frame in frames[1:]:
+        if sorted(frame.columns) != sorted(frames[0].columns):
+            raise errors.SpecInvalid(
+                f"the DataFrames of one {call}() differ in columns: {frames[0].columns} and {frame.columns}"
+            )
+        for field in frame.schema:
+            _check_type(field.name, first[field.name], field.dataType.simpleString(), call)
+
+
+def _check_type(column: str, one: str, other: str, call: str) -> None:
+    if one != other:
+        raise errors.SpecInvalid(
+            f"column {column!r} is {one} in one DataFrame of {call}(), and {other} in another; cast one of them. In a "
+            "job that has run so with an earlier sparkstate, cast to the wider type: it has the state of its keys"
+        )
 
 
 def names(given: str | Sequence[str], what: str) -> tuple[str, ...]:

@@ -37,7 +37,7 @@ class Source:
 
     frame: DataFrame
     of_input: int = 0
-    """The number of the job's input that it belongs to: those of one have the same columns."""
+    """The number of the job's input that it belongs to: those of one have the same columns, of the same types."""
     event_time: str | None = None
     delay_ms: int = 0
     idle_timeout_ms: int | None = None

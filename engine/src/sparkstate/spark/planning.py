@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from sparkstate import columns
+from pyspark.sql import types as T
+
+from sparkstate import columns, errors
+from sparkstate.checkpoint.key_columns import KeyColumn
 from sparkstate.functions import OutputTag
 from sparkstate.operators import kinds
 from sparkstate.operators.spec import KeyedSpec
+from sparkstate.operators.state import asked_keys
 from sparkstate.serde.typeinfo import TypeInformation
 from sparkstate.serde.types import Types
 from sparkstate.sinks.file_sink import FileSink
@@ -51,6 +56,42 @@ def _spec(declared: graph.Graph, operator: graph.Operator) -> KeyedSpec:
         emit_timestamps=declared.feeds_an_operator(operator.uid),
         **_second(declared, operator),
     )
+
+
+def key_columns(declared: graph.Graph) -> dict[str, tuple[KeyColumn, ...]]:
+    """By uid the columns of an operator's key, as its rows are hashed; those of two inputs have the same types."""
+    found = {}
+    for uid, operator in declared.operators.items():
+        struct = plans.input_type(declared, operator) if operator.keys else None
+        if struct is not None:
+            found[uid] = tuple(
+                KeyColumn(name=name, type=struct[name].dataType.simpleString()) for name in operator.keys
+            )
+    return found
+
+
+def key_of(declared: graph.Graph, operator: graph.Operator, given: Any) -> tuple[Any, ...]:
+    """A key that was asked for in JSON, a list for several columns, as a value for each column. Raises
+    ``SerializationError``, which names the column, its type and an example."""
+    struct = plans.input_type(declared, operator)
+    values = given if isinstance(given, list) else [given]
+    if len(values) != len(operator.keys):
+        raise errors.SerializationError(
+            f"the key {given!r} has {len(values)} part(s); the operator is keyed by {list(operator.keys)}"
+        )
+    return tuple(
+        _key_of_column(name, struct[name].dataType, value)
+        for name, value in zip(operator.keys, values, strict=True)
+    )
+
+
+def _key_of_column(name: str, kind: T.DataType, given: Any) -> Any:
+    try:
+        value = asked_keys.key_of(plans.key_type(name, kind), given)
+    except errors.SerializationError as error:
+        raise errors.SerializationError(f"key column {name!r} is {kind.simpleString()}: {error}") from error
+    # A key of 32 bits has lost digits before it came to the slot.
+    return ctypes.c_float(value).value if isinstance(kind, T.FloatType) and value is not None else value
 
 
 def _key_type(of_columns: Sequence[TypeInformation]) -> TypeInformation:

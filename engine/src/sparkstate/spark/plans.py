@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import datetime
+import decimal
 import functools
 import re
 from collections.abc import Iterator, Sequence
@@ -340,19 +343,25 @@ def with_timestamp(struct: T.StructType) -> T.StructType:
 
 
 def key_group_of(
-    session: SparkSession, struct: T.StructType, keys: Sequence[str], key: Any, max_parallelism: int
+    session: SparkSession, struct: T.StructType, keys: Sequence[str], key: Sequence[Any], max_parallelism: int
 ) -> int:
-    """The key group of one key given as JSON value (a list for several columns), computed by Spark as always."""
-    values = list(key) if isinstance(key, list) else [key]
-    if len(values) != len(keys):
-        raise errors.SpecInvalid(
-            f"the key {key!r} has {len(values)} part(s); the operator is keyed by {list(keys)}"
-        )
+    """The key group of one key, given as a value for each column, computed by Spark as always."""
     literals = [
-        F.lit(value).cast(struct[name].dataType).alias(name) for name, value in zip(keys, values, strict=True)
+        _literal(value, struct[name].dataType).alias(name) for name, value in zip(keys, key, strict=True)
     ]
     one = session.range(1).select(*literals)
     canonical = [canonical_key(name, struct[name].dataType) for name in keys]
     row = one.select(key_group(canonical, max_parallelism).alias("g")).first()
     assert row is not None
     return int(row.g)
+
+
+def _literal(value: Any, kind: T.DataType) -> Column:
+    """Times, decimals and bytes go as text: py4j would take a time for one of this machine's zone."""
+    if isinstance(value, bytes):
+        return F.unbase64(F.lit(base64.b64encode(value).decode("ascii")))
+    if isinstance(value, datetime.date):
+        value = value.isoformat()
+    elif isinstance(value, decimal.Decimal):
+        value = format(value, "f")
+    return F.lit(value).cast(kind)

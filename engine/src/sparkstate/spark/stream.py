@@ -43,11 +43,11 @@ def keyed(
 ) -> KeyedStream:
     """Partition a streaming DataFrame by key columns.
 
-    ``df`` is one streaming DataFrame or a list of them with the same columns (each then has a watermark of its own, and
-    the least of them holds). ``keys`` are column names. Event time comes from ``df.withWatermark(column, delay)``, or
-    from ``event_time`` and ``delay`` here (default ``0 seconds``); ``idle_timeout`` lets a source without new rows for
-    that long stop holding back the watermark (default: never). Lengths of time are ``Time.minutes(5)``, ``"5 min"``, a
-    ``timedelta``, or milliseconds.
+    ``df`` is one streaming DataFrame or a list of them with the same columns, of the same types (each then has a
+    watermark of its own, and the least of them holds). ``keys`` are column names. A key column keeps its type as long
+    as there is state. Event time comes from ``df.withWatermark(column, delay)``, or from ``event_time`` and ``delay``
+    here (default ``0 seconds``); ``idle_timeout`` lets a source without new rows for that long stop holding back the
+    watermark (default: never). Lengths of time are ``Time.minutes(5)``, ``"5 min"``, a ``timedelta``, or milliseconds.
 
     ``watermark_partition`` names the columns that tell the parts of a source apart which are read at a pace of their
     own; for Kafka ``["topic", "partition"]``, kept in the DataFrame. Each part has a watermark then, and the least of
@@ -118,12 +118,7 @@ def _declare_input(
         column, delay_ms = _event_time(call, frame, event_time, delay)
         sources.append(graph.Source(frame=frame, event_time=column, delay_ms=delay_ms, idle_timeout_ms=idle))
     sources = _with_parts(call, sources, watermark_partition)
-    columns = list(frames[0].columns)
-    for frame in frames[1:]:
-        if sorted(frame.columns) != sorted(columns):
-            raise errors.SpecInvalid(
-                f"the DataFrames of one {call}() differ in columns: {columns} and {frame.columns}"
-            )
+    checks.check_columns(frames, call)
     return declared, declared.add_sources(sources)
 
 
