@@ -34,7 +34,18 @@ from rocks.life import Load, live
 
 from sparkstate.backends import allocation
 
-SHOWN = ("wall", "cpu", "compact", "flush", "read", "written", "write amp", "space amp", "upload amp", "cache hits")
+SHOWN = (
+    "wall",
+    "cpu",
+    "compact",
+    "flush",
+    "read",
+    "written",
+    "write amp",
+    "space amp",
+    "upload amp",
+    "cache hits",
+)
 
 
 def run(candidate: str, load: Load) -> dict[str, float]:

@@ -53,3 +53,18 @@ def test_a_class_that_fails_in_a_slot_fails_with_the_same_error(
 
 def _named(backend: str) -> str:
     return backend if backend == "hashmap" else f"{OWN}:{backend}"
+
+
+@pytest.mark.timeout(60)
+def test_a_view_that_cannot_be_released_fails_its_snapshot_and_keeps_no_other(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The driver would wait for the end of the snapshot otherwise, and later say that the storage is slow."""
+    slot = slots.Slot(tmp_path / "slot", slots.plan(tmp_path, backend=f"{OWN}:ClingingBackend"))
+    slot.restore()
+    slot.epoch(0, slots.rows(("a", 1), ("b", 2)))
+    with pytest.raises(AssertionError, match="releasing snapshot 1 failed: OSError: this view stays"):
+        slot.snapshot(1, 0)
+    others = [one for one in caplog.messages if "OSError: this view stays, after an earlier error" in one]
+    assert len(others) == 3, "the views of the other three shards were to be released too"
+    slot.close()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
-from sparkstate import clock, errors, phases, storage
+from sparkstate import clock, disposal, errors, phases, storage
 from sparkstate.backends.base import ShardSnapshot, ShardStore
 from sparkstate.checkpoint import operator_parts
 from sparkstate.checkpoint.inline_uploader import InlineUploader
@@ -199,13 +199,19 @@ class SnapshotWorker:
         except (Exception, SystemExit) as error:  # a backend's code may be the user's
             job.failure = _ours(error, f"storing snapshot {job.request.checkpoint_id}")
         finally:
-            if self._keeps(job):
-                self.local_copy.store(job.request.checkpoint_id, folder)
-            for snapshot in snapshots.values():
-                snapshot.release()
-            shutil.rmtree(folder, ignore_errors=True)
+            self._let_go(job, snapshots, folder)
             job.upload_ms = (self._clock.monotonic() - started) * 1000
             job.ended.set()
+
+    def _let_go(self, job: SnapshotJob, snapshots: Mapping[int, ShardSnapshot], folder: Path) -> None:
+        """Every view is released, whatever one of them raises: a view that is held keeps its layers or files. An error
+        fails the snapshot, because the driver would wait in vain for the end of one that tells nothing."""
+        keep = [lambda: self.local_copy.store(job.request.checkpoint_id, folder)] if self._keeps(job) else []
+        try:
+            disposal.close_all([*keep, *(snapshot.release for snapshot in snapshots.values())])
+        except (Exception, SystemExit) as error:
+            job.failure = job.failure or _ours(error, f"releasing snapshot {job.request.checkpoint_id}")
+        shutil.rmtree(folder, ignore_errors=True)
 
     def _keeps(self, job: SnapshotJob) -> bool:
         backend = self._plan.backend
