@@ -13,8 +13,8 @@ from typing import Literal, get_args
 Backend = Literal["hashmap", "rocksdb"]
 Function = Literal["record", "record-compiled", "batch", "batch-per-key"]
 """``record``: called for every record. ``record-compiled``: the same, on the path of ``sparkstate-compiled``.
-``batch``: called with Arrow batches, answers every record. ``batch-per-key``: the same, answers once for each key of a
-batch."""
+``batch``: called with Arrow batches, and answers every record. ``batch-per-key``: the same, with one answer for each
+key of the batch."""
 FUNCTIONS: tuple[Function, ...] = get_args(Function)
 Values = Literal["any", "numbers"]
 """``numbers``: value states with whole-number keys and numbers or booleans as values. HashMap has them in columns."""

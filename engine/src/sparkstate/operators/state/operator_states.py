@@ -319,8 +319,7 @@ class OperatorStates(operator_state.OperatorStateStore):
 
     def images(self, is_first: bool) -> list[StateImage]:
         """The committed state for a snapshot. Broadcast state is in that of the first slot alone. So is a union that
-        nobody declares any more: every slot holds all of it, and would get it again from every other slot by the next
-        restore."""
+        nobody declares any more: every slot holds all of it, and the next restore gives every slot all parts."""
         handles = [h for h in self._handles.values() if is_first or h.mode != "broadcast"]
         kept = [state for state in self._undeclared.values() if is_first or state.mode == "split"]
         return [*map(_Image, handles), *map(_Kept, kept)]
