@@ -7,13 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from support.commands.checked import Checked
 from support.spark import spark_session
 
+import sparkstate
+from sparkstate import errors
 from sparkstate.checkpoint import key_columns
 from sparkstate.checkpoint.key_columns import KeyColumn
-from sparkstate.spark import plans
+from sparkstate.spark import graph, plans
 from sparkstate_tools.drivers import driving, totals
 
 pytestmark = pytest.mark.spark
@@ -61,6 +64,59 @@ def test_types_are_a_change_exactly_where_spark_hashes_them_otherwise(one: str) 
 def is_a_change(one: str, other: str) -> bool:
     before, now = (KeyColumn(name="k", type=kind) for kind in (one, other))
     return bool(list(key_columns.changes("op", [before], [now])))
+
+
+def files(folder: Path, kinds: str = "k int, v double, n array<int>") -> DataFrame:
+    reader = spark_session.get().readStream.schema(kinds).option("maxFilesPerTrigger", 1)
+    return reader.parquet(str(folder))
+
+
+def declared(*frames: DataFrame) -> graph.Graph:
+    def job() -> None:
+        counted = sparkstate.keyed(list(frames), "k").process(
+            sparkstate.KeyedProcessFunction(), uid="u", output_schema="k int"
+        )
+        counted.sink(lambda frame, epoch: None)
+
+    return graph.declare(job)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "told"),
+    [
+        (
+            "k bigint, v double, n array<int>",
+            "column 'k' is int in one DataFrame of keyed(), and bigint in another",
+        ),
+        (
+            "k int, v float, n array<int>",
+            "column 'v' is double in one DataFrame of keyed(), and float in another",
+        ),
+        (
+            "k int, v double, n array<bigint>",
+            "column 'n' is array<int> in one DataFrame of keyed(), and array<bigint>",
+        ),
+        ("k int, v double", "the DataFrames of one keyed() differ in columns"),
+    ],
+    ids=["the key", "another column", "within a column", "a column less"],
+)
+def test_dataframes_of_one_input_with_other_types_are_refused(tmp_path: Path, kinds: str, told: str) -> None:
+    """Spark would widen the key of both, and keys of the other input of connect() would not meet it."""
+    with pytest.raises(errors.SpecInvalid) as refused:
+        declared(files(tmp_path), files(tmp_path, kinds))
+    assert told in str(refused.value)
+
+
+def test_the_dataframes_of_a_broadcast_stream_have_the_same_types_too(tmp_path: Path) -> None:
+    rules = sparkstate.MapStateDescriptor("rules", sparkstate.Types.LONG(), sparkstate.Types.LONG())
+    both = [files(tmp_path), files(tmp_path, "k bigint, v double, n array<int>")]
+    with pytest.raises(errors.SpecInvalid, match="bigint in another; cast one of them"):
+        graph.declare(lambda: sparkstate.broadcast(both, rules))
+
+
+def test_dataframes_of_one_input_may_order_columns_and_hold_nulls_as_they_like(tmp_path: Path) -> None:
+    never_null = files(tmp_path).select("n", F.lit(1.0).alias("v"), F.lit(1).alias("k"))
+    assert len(declared(files(tmp_path), never_null).sources) == 2
 
 
 def version(folder: Path, user: str, v: str, slots: int = 2) -> dict[str, Any]:

@@ -88,11 +88,6 @@ def files(folder: Path, **options: str) -> DataFrame:
     return reader.options(**({"maxFilesPerTrigger": "1"} | options)).parquet(str(folder))
 
 
-def retyped(folder: Path, column: str, kind: str) -> DataFrame:
-    """The same, with another type of one column."""
-    return files(folder).withColumn(column, F.col(column).cast(kind))
-
-
 class Nothing(KeyedProcessFunction):
     def process_element(self, value: Any, ctx: Any) -> Any:
         return None
@@ -267,22 +262,6 @@ REFUSED: dict[str, tuple[Declare, str]] = {
         lambda p: sparkstate.stream(spark_session.get().range(1)),
         "sparkstate.stream got a batch DataFrame",
     ),
-    "two DataFrames of one input with keys of other types": (
-        lambda p: finish(sparkstate.keyed([files(p), retyped(p, "k", "binary")], "k")),
-        "column 'k' is string in one DataFrame of keyed(), and binary in another; cast one of them",
-    ),
-    "two DataFrames of one input with another type within a column": (
-        lambda p: finish(sparkstate.keyed([files(p), retyped(p, "n", "array<bigint>")], "k")),
-        "column 'n' is array<int> in one DataFrame of keyed(), and array<bigint> in another",
-    ),
-    "two DataFrames of a broadcast stream with other types": (
-        lambda p: sparkstate.broadcast([files(p), retyped(p, "v", "float")], RULES),
-        "column 'v' is double in one DataFrame of broadcast(), and float in another",
-    ),
-    "two DataFrames of one input with other columns": (
-        lambda p: finish(sparkstate.keyed([files(p), files(p).drop("v")], "k")),
-        "the DataFrames of one keyed() differ in columns",
-    ),
     "a negative delay": (
         lambda p: sparkstate.keyed(files(p), "k", event_time="at", delay=Time.seconds(-1)),
         "keyed(delay=…) is Time(-1000 ms); it must be 0 ms or more",
@@ -394,14 +373,6 @@ def test_several_sources_keep_a_watermark_each(tmp_path: Path) -> None:
 
     declared = graph.declare(job)
     assert [(s.delay_ms, s.idle_timeout_ms) for s in declared.sources] == [(60_000, 5000), (120_000, 5000)]
-
-
-def test_the_dataframes_of_one_input_may_order_their_columns_and_hold_nulls_as_they_like(
-    tmp_path: Path,
-) -> None:
-    other = files(tmp_path).select("n", F.lit("a").alias("k"), "at", F.lit(1.0).alias("v"))
-    declared = graph.declare(lambda: finish(sparkstate.keyed([files(tmp_path), other], "k")))
-    assert len(declared.sources) == 2
 
 
 def test_float_keys_travel_in_a_hidden_canonical_column(tmp_path: Path) -> None:
