@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +97,21 @@ def test_state_of_an_operator_that_is_gone_blocks_the_restore(tmp_path: Path) ->
     with driving.Driver(tmp_path, document, attempt=2) as driver:
         assert driver.wait() == 3
     assert "holds state of operator(s) groups" in driver.end()["message"]
-    with driving.Driver(
-        tmp_path, {**document, "spec": {**document["spec"], "allowNonRestoredState": True}}, attempt=3
-    ) as d:
-        d.finish()
+    with driving.Driver(tmp_path, dropping(document), attempt=3) as driver:
+        driver.finish()
+    with driving.Driver(tmp_path, document, attempt=4) as driver:
+        driver.finish()
+    before = totals.read(tmp_path / "out" / "groups")
+    rows = totals.make_input(tmp_path / "in", files=1, first=1, seed=8)
+    with driving.Driver(tmp_path, dropping(driving.manifest(tmp_path, "totals.py")), attempt=5) as driver:
+        driver.finish()
+    found = Counter((row["v"], row["count"]) for row in totals.read(tmp_path / "out" / "groups"))
+    found.subtract((row["v"], row["count"]) for row in before)
+    counts = Counter(value for _, _, value, _ in rows)
+    anew = Counter((value, number) for value in counts for number in range(1, counts[value] + 1))
+    assert +found == anew, "the operator that comes back counts from 1 on"
+
+
+def dropping(document: dict[str, Any]) -> dict[str, Any]:
+    """The same job, which drops state of operators that it does not have."""
+    return {**document, "spec": {**document["spec"], "allowNonRestoredState": True}}

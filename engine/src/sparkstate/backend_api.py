@@ -55,6 +55,7 @@ from sparkstate.backends.canonical import (
 from sparkstate.backends.custom.factory import BackendContext, BackendFactory
 from sparkstate.backends.custom.ordered_rows import OrderedRows, Row, RowsView
 from sparkstate.backends.custom.row_store import RowBackendFactory, RowStore
+from sparkstate.backends.dropping import DroppingStore
 from sparkstate.backends.value_columns import ValueColumns
 from sparkstate.keygroups import KeyGroupRange
 
@@ -69,6 +70,7 @@ __all__ = [
     "Cell",
     "ColumnarStore",
     "ColumnarTable",
+    "DroppingStore",
     "KeyGroupRange",
     "ListChange",
     "ListTable",

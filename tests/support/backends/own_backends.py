@@ -6,7 +6,7 @@ import itertools
 import os
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -281,6 +281,14 @@ class _LateSnapshot(RowStore):
         return taken
 
 
+class _KeepsDropped(RowStore):
+    """Deletes the rows of tables that it drops, and keeps the tables."""
+
+    def drop(self, uids: Collection[str]) -> None:
+        for keys in [table.row_keys for name, table in self._tables.items() if name[0] in uids]:
+            self.rows.write({key: None for key, _ in self.rows.scan(keys.first, keys.end)})
+
+
 def _of(store: type[RowStore]) -> type[MemoryBackend]:
     class Backend(MemoryBackend):
         def create(self, shard: int, key_groups: KeyGroupRange, directory: Path) -> RowStore:
@@ -297,6 +305,7 @@ AnyTypeBackend = _of(_AnyType)
 OneByOneBackend = _of(_OneByOne)
 ConsumingBackend = _of(_Consuming)
 LateSnapshotBackend = _of(_LateSnapshot)
+KeepsDroppedBackend = _of(_KeepsDropped)
 
 
 class _ClingingView(MemoryView):

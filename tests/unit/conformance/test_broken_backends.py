@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.backends import own_backends
+from support.backends import own_backends, own_formats
 
 from sparkstate import conformance
 from sparkstate.backend_api import BackendContext, BackendFactory
@@ -32,6 +32,7 @@ FAULTS = {
     "AnyTypeBackend": ("tables_are_the_same_object_for_the_same_name", "table() accepted"),
     "OneByOneBackend": ("commit_is_atomic", "the content after a failed commit, 'values', 'a'"),
     "ConsumingBackend": ("timers_come_in_order_and_stay_until_deleted", "due timers"),
+    "KeepsDroppedBackend": ("dropped_operators_are_in_no_later_snapshot", "tables after a drop: expected"),
     "LateSnapshotBackend": ("native_snapshot_is_isolated_from_later_commits", "the snapshot, 'values', 'a'"),
 }
 """The check that fails first, and words of its message."""
@@ -41,8 +42,11 @@ def failure(backend: type[BackendFactory], folder: Path) -> conformance.Failure 
     return conformance.first_failure(lambda path: backend(BackendContext(directory=path)), folder)
 
 
-def test_the_right_backend_passes(tmp_path: Path) -> None:
-    assert failure(own_backends.MemoryBackend, tmp_path) is None
+@pytest.mark.parametrize(
+    "backend", [own_backends.MemoryBackend, own_formats.OwnFormatBackend, own_formats.OwnFilesBackend]
+)
+def test_the_right_backends_pass(backend: type[BackendFactory], tmp_path: Path) -> None:
+    assert failure(backend, tmp_path) is None
 
 
 @pytest.mark.parametrize("name", FAULTS)

@@ -200,20 +200,39 @@ def test_a_restore_that_fails_is_not_shown_any_more(monkeypatch: pytest.MonkeyPa
 
 
 class RestoringGroup(FillingGroup):
-    """So many slots, which keep the work that the view shows when they are told to restore."""
+    """So many slots, which keep the work that the view shows when they are told to restore, and what they are told."""
 
     def __init__(self, slots: int, work: LongWork) -> None:
         super().__init__()
         self._slots, self._work = slots, work
         self.seen: list[tuple[int | None, int | None]] = []
+        self.told: list[protocol.RestoreShards] = []
 
     def __len__(self) -> int:
         return self._slots
 
     def each(self, request: Any, expect: type[Any]) -> list[protocol.Restored]:
-        told = [request(slot) for slot in range(self._slots)]
+        self.told = [request(slot) for slot in range(self._slots)]
         self.seen = [(each.slots_before, each.slots_after) for each in self._work.documents()]
-        return [protocol.Restored(bytes_read=0) for _ in told]
+        return [protocol.Restored(bytes_read=0) for _ in self.told]
+
+
+def restoring_pool(slots: int, *uids: str) -> tuple[SlotPool, RestoringGroup]:
+    """A pool of so many slots, of a job with these operators."""
+    work = LongWork(SystemClock())
+    group = RestoringGroup(slots, work)
+    parts: Any = SimpleNamespace(
+        context=SimpleNamespace(view=SimpleNamespace(long_work=work)),
+        prepared=SimpleNamespace(declared=SimpleNamespace(operators=dict.fromkeys(uids))),
+    )
+    return SlotPool(parts, 1, KeySpace(128, 4), group), group  # type: ignore[arg-type]
+
+
+def snapshot_of_two_slots(folder: Path) -> RestoredSnapshot:
+    """With state of the operator ``op``."""
+    taken = checkpoints.metadata([checkpoints.inline_shard(shard) for shard in range(4)], slots=2)
+    plan = RestorePlan("checkpoint", "restore from a test")
+    return RestoredSnapshot(plan, taken, open_store(str(folder)), same_lineage=True)
 
 
 @pytest.mark.parametrize(
@@ -224,11 +243,14 @@ class RestoringGroup(FillingGroup):
 def test_a_restore_into_another_number_of_slots_tells_both_numbers(
     slots: int, told: tuple[int | None, int | None], tmp_path: Path
 ) -> None:
-    work = LongWork(SystemClock())
-    group = RestoringGroup(slots, work)
-    parts: Any = SimpleNamespace(context=SimpleNamespace(view=SimpleNamespace(long_work=work)))
-    taken = checkpoints.metadata([checkpoints.inline_shard(shard) for shard in range(4)], slots=2)
-    pool = SlotPool(parts, 1, taken.key_space, group)  # type: ignore[arg-type]
-    plan = RestorePlan("checkpoint", "restore from a test")
-    pool.restore(RestoredSnapshot(plan, taken, open_store(str(tmp_path)), same_lineage=True))
+    pool, group = restoring_pool(slots, "op")
+    said = pool.restore(snapshot_of_two_slots(tmp_path))
+    assert [each.dropped for each in group.told] == [()] * slots
+    assert "dropped" not in said
     assert group.seen == [told]
+
+
+def test_slots_let_go_state_of_operators_that_the_job_no_longer_has(tmp_path: Path) -> None:
+    pool, group = restoring_pool(2, "other")
+    assert pool.restore(snapshot_of_two_slots(tmp_path)).endswith("; that of op is dropped")
+    assert [each.dropped for each in group.told] == [("op",), ("op",)]

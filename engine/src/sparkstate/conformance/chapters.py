@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Final, TypeAlias
 
 from sparkstate.conformance import (
+    dropping_checks,
     evolution_checks,
     expiring_checks,
     namespace_checks,
@@ -52,6 +53,7 @@ CHAPTERS: Final = (
     _chapter("evolution", evolution_checks),
     _chapter("keys", scan_checks),
     _chapter("time-to-live", expiring_checks),
+    _chapter("dropping", dropping_checks),
     _chapter("sharing", sharing_checks),
     _chapter("threads", thread_checks),
     _chapter("random", random_checks),

@@ -15,15 +15,22 @@ from sparkstate.spark import graph, planning
 
 def require_operators(settings: JobSettings, restored: RestoredSnapshot, declared: graph.Graph) -> None:
     """State without an operator would be dropped silently: refuse unless told to."""
-    if restored.metadata is None or settings.allow_non_restored_state:
-        return
-    gone = sorted({state.uid for state in restored.metadata.states} - set(declared.operators))
-    if gone:
+    gone = gone_operators(restored, declared)
+    if gone and not settings.allow_non_restored_state:
         raise errors.RestoreBlocked(
             f"{restored.plan.url} holds state of operator(s) {', '.join(gone)}, which the job does not have "
             f"(it has {', '.join(sorted(declared.operators))}); give the operator its old uid, or set "
             "allowNonRestoredState: true to drop that state"
         )
+
+
+def gone_operators(restored: RestoredSnapshot, declared: graph.Graph) -> tuple[str, ...]:
+    """The uids of operators that have state in the snapshot and are not in the job. A start that
+    :func:`require_operators` lets pass drops their state: kept without a reader, it would need the setting for ever,
+    and a later operator of such a uid would find it."""
+    if restored.metadata is None:
+        return ()
+    return tuple(sorted({state.uid for state in restored.metadata.states} - set(declared.operators)))
 
 
 def require_sources(restored: RestoredSnapshot, declared: graph.Graph) -> None:

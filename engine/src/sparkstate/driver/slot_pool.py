@@ -17,6 +17,7 @@ from sparkstate import errors
 from sparkstate.checkpoint import restore
 from sparkstate.checkpoint.restore import RestoredSnapshot
 from sparkstate.control.documents import LongWorkKind
+from sparkstate.driver import restoring
 from sparkstate.driver.long_work import Rescale
 from sparkstate.driver.parts import Parts
 from sparkstate.keygroups import KeySpace
@@ -108,6 +109,7 @@ class SlotPool:
         own = restored.same_lineage and metadata.kind == "checkpoint"
         before_end = metadata.watermark_before_end
         size = sum(file.size for shard in metadata.shards for file in shard.files)
+        dropped = restoring.gone_operators(restored, self._parts.prepared.declared)
         rescale = None if metadata.slots == len(self.group) else (metadata.slots, len(self.group))
         with restore.blocked_by_damage(restored.plan), self._restore_shown(size, rescale):
             told = self.group.each(
@@ -118,11 +120,13 @@ class SlotPool:
                     operator_state=metadata.operator_state,
                     restored_id=metadata.checkpoint_id,
                     watermark=metadata.watermark if before_end is None else before_end,
+                    dropped=dropped,
                 ),
                 protocol.Restored,
             )
         read, found = sum(each.bytes_read for each in told), sum(each.bytes_found for each in told)
-        return f"{read / MIB:,.1f} MiB, {found / MIB:,.1f} MiB of them from this disk"
+        let_go = f"; that of {', '.join(dropped)} is dropped" if dropped else ""
+        return f"{read / MIB:,.1f} MiB, {found / MIB:,.1f} MiB of them from this disk{let_go}"
 
     @contextlib.contextmanager
     def _restore_shown(self, size_bytes: int, rescale: Rescale | None = None) -> Iterator[None]:

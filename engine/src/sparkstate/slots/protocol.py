@@ -47,6 +47,8 @@ class RestoreShards(Message, frozen=True, kw_only=True, tag=True):
     """The checkpoint or savepoint that is restored, which functions are told; -1: none."""
     watermark: int = MIN_WATERMARK
     """That of the snapshot."""
+    dropped: tuple[str, ...] = ()
+    """The uids of operators whose state the slot lets go, because the job no longer has them."""
 
 
 class Feed(Message, frozen=True, kw_only=True, tag=True):

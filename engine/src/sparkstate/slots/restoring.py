@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from sparkstate import storage
-from sparkstate.backends import canonical
+from sparkstate.backends import canonical, dropping
 from sparkstate.backends.base import ShardStore, TableSpec
 from sparkstate.checkpoint import operator_parts
 from sparkstate.checkpoint.downloader import Downloader
@@ -46,11 +47,12 @@ def restore_shards(
     request: protocol.RestoreShards,
     directory: Path,
     transfer: Transfer,
+    renew: Callable[[int], ShardStore],
 ) -> protocol.Restored:
     """Find or download, and verify, what this slot's shards need, then fill them. Whole shards only: nothing is split.
 
     ``directory`` takes the files until then; it lies in the slot's folder. ``transfer`` counts the
-    bytes that have arrived.
+    bytes that have arrived. ``renew`` puts an empty store into ``stores`` in the place of a shard's present one.
     """
     base = directory.parent.parent
     if not (request.shards and plan.backend.local_recovery):
@@ -71,7 +73,9 @@ def restore_shards(
         opened = []
         for handle, files in fetched:
             folder = folders.shard_folder(directory, handle.shard)
-            opened.append(opening.submit(_open, stores[handle.shard], handle, files.result(), folder))
+            opened.append(
+                opening.submit(_open, stores[handle.shard], handle, files.result(), folder, request.dropped)
+            )
             if handle.format == canonical.FORMAT:
                 opened[-1].result()
         for each in opened:
@@ -80,6 +84,8 @@ def restore_shards(
         downloader.close()
         ahead.shutdown(wait=True, cancel_futures=True)
         opening.shutdown(wait=True, cancel_futures=True)
+    if request.dropped:
+        _drop(stores, request.dropped, directory, renew)
     return protocol.Restored(
         bytes_read=sum(file.size for handle in request.shards for file in handle.files),
         bytes_found=downloader.found_bytes,
@@ -115,9 +121,26 @@ def operator_metas(states: Iterable[operator_parts.StoredState]) -> list[StateMe
     ]
 
 
-def _open(store: ShardStore, handle: ShardHandle, files: Mapping[str, Path], folder: Path) -> None:
+def _open(
+    store: ShardStore, handle: ShardHandle, files: Mapping[str, Path], folder: Path, dropped: Collection[str]
+) -> None:
+    if dropped and handle.format == canonical.FORMAT:
+        files = dropping.without(files, dropped)
     store.restore(files, handle.format)
     shutil.rmtree(folder, ignore_errors=True)
+
+
+def _drop(
+    stores: Mapping[int, ShardStore],
+    uids: Collection[str],
+    directory: Path,
+    renew: Callable[[int], ShardStore],
+) -> None:
+    """Store by store: one that is filled a second time is not in memory twice, nor are two of them."""
+    for shard in list(stores):
+        folder = folders.shard_folder(directory, shard)
+        dropping.drop(stores[shard], uids, folder, partial(renew, shard))
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def shards_needed(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -46,12 +47,24 @@ class SlotState:
         """Make the stores, and fill them from the handles."""
         plan = self.plan
         for shard in plan.key_space.shards_of_slot(plan.slot, plan.slots):
-            folder = folders.shard_folder(self.directory / folders.STORES, shard)
-            key_groups = plan.key_space.key_groups_of_shard(shard)
-            self.stores[shard] = self.factory.create(shard, key_groups, folder)
+            self._make_store(shard)
         self.transfer.total_bytes = sum(file.size for handle in request.shards for file in handle.files)
         downloads = self.directory / folders.DOWNLOADS
-        return restore_shards(plan, self.stores, request, downloads, self.transfer)
+        return restore_shards(plan, self.stores, request, downloads, self.transfer, self._renew_store)
+
+    def _make_store(self, shard: int) -> ShardStore:
+        key_groups = self.plan.key_space.key_groups_of_shard(shard)
+        made = self.stores[shard] = self.factory.create(shard, key_groups, self._folder_of(shard))
+        return made
+
+    def _renew_store(self, shard: int) -> ShardStore:
+        """An empty store in the place of the present one, which is closed."""
+        self.stores[shard].close()
+        shutil.rmtree(self._folder_of(shard), ignore_errors=True)
+        return self._make_store(shard)
+
+    def _folder_of(self, shard: int) -> Path:
+        return folders.shard_folder(self.directory / folders.STORES, shard)
 
     def open_operators(self, request: protocol.RestoreShards) -> None:
         """Make the operators with their operator state, and open the user's functions, over restored stores."""

@@ -92,6 +92,15 @@ class Database:
                 found = self._families[name] = self._open_family(name)
         return found
 
+    def drop(self, name: str) -> None:
+        """Remove a column family with all of its rows, if there is one of that name."""
+        self.check()
+        family = self._families.pop(name, None)
+        if family is not None:
+            family.close()  # RocksDB keeps the files of a dropped one for whoever still holds it
+            with failures.translated(self.path, "dropping"):
+                self._db.drop_column_family(name)
+
     def families(self) -> dict[str, Family]:
         """All column families by name, except the unused default one."""
         return dict(self._families)

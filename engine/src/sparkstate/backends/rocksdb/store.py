@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -347,6 +347,13 @@ class RocksDBShardStore:
         file = canonical.CanonicalFile(path)
         opened = [self.table(spec) for spec in file.tables]
         restoring.load_rows(file, self.key_groups, opened, self._positions, self._write)
+
+    def drop(self, uids: Collection[str]) -> None:
+        for name in [name for name in self._specs if name[0] in uids]:
+            self._database().drop(layout.family_name(self._specs.pop(name)))
+            self._buffers.drop(self._tables.pop(name, None))
+            self._schemas.pop(name, None)
+            self._sweeps.pop(name, None)
 
     def _write(self, writes: Iterable[FamilyWrites]) -> None:
         self._database().write(writes, self._options.write_batch_bytes, self._make_room)

@@ -1,4 +1,4 @@
-"""Built-in aggregates of sliding windows. ``params``: ``keys``, with commas between them; ``size``, ``slide``;
+"""Built-in aggregates of sliding windows. ``params``: ``keys``, with commas between them; ``size``, ``slide``; ``uid``;
 ``phases`` (``two``: Spark combines rows, so only aggregates that allow it). With ``gap``, there are sessions
 as well, which go to ``<output>-sessions``."""
 
@@ -28,7 +28,7 @@ def job(spark: Any, params: dict[str, str]) -> None:
     stream = sparkstate.keyed(rows, params["keys"].split(","))
     (
         stream.window(windows)
-        .agg(*made, uid="windows", phases=phases)
+        .agg(*made, uid=params.get("uid", "windows"), phases=phases)
         .sink(sparkstate.FileSink(params["output"], format="parquet"))
     )
     if "gap" in params:
