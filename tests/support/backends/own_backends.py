@@ -308,23 +308,6 @@ LateSnapshotBackend = _of(_LateSnapshot)
 KeepsDroppedBackend = _of(_KeepsDropped)
 
 
-class _ClingingView(MemoryView):
-    def release(self) -> None:
-        raise OSError("this view stays")
-
-
-class _ClingingRows(MemoryRows):
-    def view(self) -> RowsView:
-        return _ClingingView(dict(self.rows))
-
-
-class ClingingBackend(MemoryBackend):
-    """Releasing a view raises."""
-
-    def open_rows(self, directory: Path) -> OrderedRows:
-        return _ClingingRows()
-
-
 class MeasuringBackend(MemoryBackend):
     """Tells a figure of its own."""
 

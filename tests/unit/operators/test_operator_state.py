@@ -270,35 +270,6 @@ def test_operator_state_of_every_kind_is_migrated_to_the_declared_type() -> None
                 refused.restore(taken)
 
 
-def test_state_that_a_new_version_no_longer_declares_is_kept() -> None:
-    class Nothing(KeyedProcessFunction):
-        def process_element(self, value: Any, ctx: Any) -> None:
-            pass
-
-    with harness() as one, harness(Nothing()) as without, harness(parallelism=2) as again:
-        push(one, 1, 2, 3)
-        without.restore(one.snapshot(), parallelism=3)
-        again.restore(without.snapshot())
-        assert sorted(again.function(0).buffer + again.function(1).buffer) == [1, 2, 3]
-        assert again.operator_state("rules", 1) == {"checkpoint": 1}
-
-
-def test_a_union_that_nobody_declares_is_not_multiplied_by_the_slots() -> None:
-    class Nothing(KeyedProcessFunction):
-        def process_element(self, value: Any, ctx: Any) -> None:
-            pass
-
-    with harness(Noted(Types.LONG(), 7), parallelism=2) as first:
-        taken = first.snapshot()
-    for slots in (2, 3, 1, 2):
-        with harness(Nothing()) as without:
-            without.restore(taken, parallelism=slots)
-            taken = without.snapshot()
-    with harness(Noted(Types.LONG()), parallelism=2) as again:
-        again.restore(taken)
-        assert [again.operator_state("all", slot) for slot in range(2)] == [[7, 7], [7, 7]]
-
-
 @pytest.mark.parametrize(
     ("key", "value", "told"),
     [

@@ -60,7 +60,9 @@ def test_a_view_that_cannot_be_released_fails_its_snapshot_and_keeps_no_other(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The driver would wait for the end of the snapshot otherwise, and later say that the storage is slow."""
-    slot = slots.Slot(tmp_path / "slot", slots.plan(tmp_path, backend=f"{OWN}:ClingingBackend"))
+    slot = slots.Slot(
+        tmp_path / "slot", slots.plan(tmp_path, backend="support.backends.clinging_backend:ClingingBackend")
+    )
     slot.restore()
     slot.epoch(0, slots.rows(("a", 1), ("b", 2)))
     with pytest.raises(AssertionError, match="releasing snapshot 1 failed: OSError: this view stays"):
