@@ -93,9 +93,8 @@ def require_keys(restored: RestoredSnapshot, declared: graph.Graph) -> None:
 
 def changed_keys(restored: RestoredSnapshot, declared: graph.Graph) -> Iterator[key_columns.Change]:
     """The changes for which :func:`require_keys` refuses a job. An operator that stored nothing by key has none."""
-    if restored.metadata is None:
+    if restored.metadata is None or not (stored := restored.metadata.key_columns):
         return
-    stored = restored.metadata.key_columns
     # The state of an operator in a slot is of no key, and has no key type.
     with_state = {state.uid for state in restored.metadata.states if state.key_type}
     for uid, now in planning.key_columns(declared).items():
