@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
+
+from sparkstate.checkpoint.premises import Change
 
 
 class KeyColumn(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,24 +33,7 @@ _LONG_DIGITS: Final = 18
 """Spark hashes the unscaled value of a decimal as one long up to this precision, and as bytes beyond it."""
 
 
-@dataclass(frozen=True)
-class Change:
-    """Key columns that no longer lead to the key groups in which an operator's state lies."""
-
-    uid: str
-    field: str
-    before: str
-    now: str
-    remedy: str
-
-    def message(self, where: str) -> str:
-        """The refusal in words; ``where`` names the snapshot."""
-        return (
-            f"{where} has state of operator {self.uid!r} whose {self.field} was {self.before} and is now {self.now}; "
-            "Spark hashes these differently, so keys would not find their state. "
-            f"{self.remedy}, or give the operator another uid and set allowNonRestoredState: true, which drops that "
-            "state"
-        )
+_HARM: Final = "Spark hashes these differently, so keys would not find their state"
 
 
 def changes(uid: str, stored: Sequence[KeyColumn], declared: Sequence[KeyColumn]) -> Iterator[Change]:
@@ -62,12 +46,13 @@ def changes(uid: str, stored: Sequence[KeyColumn], declared: Sequence[KeyColumn]
     before, now = _names(stored), _names(declared)
     if before != now and sorted(before) == sorted(now):
         order = ", ".join(before)
-        yield Change(uid, "order of key columns", order, ", ".join(now), f"Key by {order} in this order")
+        remedy = f"Key by {order} in this order"
+        yield Change(uid, "order of key columns", order, ", ".join(now), _HARM, remedy)
         return
     for was, column in zip(stored, declared, strict=True):
         if _hashed(was.type) != _hashed(column.type):
             remedy = f"Cast the column to {was.type} before it becomes a key"
-            yield Change(uid, f"type of key column {column.name!r}", was.type, column.type, remedy)
+            yield Change(uid, f"type of key column {column.name!r}", was.type, column.type, _HARM, remedy)
 
 
 def _names(columns: Sequence[KeyColumn]) -> list[str]:

@@ -18,19 +18,21 @@ Premises: TypeAlias = Mapping[str, str]
 
 @dataclass(frozen=True)
 class Change:
-    """A field of an operator's premises that is no longer what its state was built on."""
+    """A field of an operator that is no longer what its state was built on, and so refuses a restore."""
 
     uid: str
     field: str
     before: str
     now: str
+    harm: str = "with that state its results would be wrong"
+    remedy: str = "Declare it as it was"
 
     def message(self, where: str) -> str:
         """The refusal in words; ``where`` names the snapshot."""
         return (
             f"{where} has state of operator {self.uid!r} whose {self.field} was {self.before} and is now {self.now}; "
-            "with that state its results would be wrong. Declare it as it was, or give the operator another uid and "
-            "set allowNonRestoredState: true, which drops that state"
+            f"{self.harm}. {self.remedy}, or give the operator another uid and set allowNonRestoredState: true, which "
+            "drops that state"
         )
 
 

@@ -91,7 +91,7 @@ def require_keys(restored: RestoredSnapshot, declared: graph.Graph) -> None:
         raise errors.StateMigrationError(change.message(restored.plan.url))
 
 
-def changed_keys(restored: RestoredSnapshot, declared: graph.Graph) -> Iterator[key_columns.Change]:
+def changed_keys(restored: RestoredSnapshot, declared: graph.Graph) -> Iterator[premises.Change]:
     """The changes for which :func:`require_keys` refuses a job. An operator that stored nothing by key has none."""
     if restored.metadata is None or not (stored := restored.metadata.key_columns):
         return
