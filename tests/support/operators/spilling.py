@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from hypothesis import strategies as st
 from support.operators import driven as ops
 
 from sparkstate.backends.base import ShardStore, StoreFactory
@@ -28,6 +29,8 @@ from sparkstate.testing import ManualClock
 
 ODD = OutputTag("odd", Types.LONG())
 OPERATIONS = 16
+LIMITS = st.sampled_from([None, 0, 1_000, 2_000, 6_000, 12_000])
+"""Bytes for overlays: in memory, everything on disk, and some of it, at one time or another of an epoch."""
 
 
 class Sum(ReduceFunction):

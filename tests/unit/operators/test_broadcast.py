@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from support.backends import own_backends
 from support.faults import tried
 from support.operators import driven as ops
-from support.operators.spilling import Side
+from support.operators.spilling import LIMITS, Side
 
 from sparkstate import columns, errors
 from sparkstate.connected_functions import KeyedBroadcastProcessFunction
@@ -86,10 +86,10 @@ def make_batch(rows: list[tuple[int, str, Any, int | None]]) -> pa.RecordBatch:
     keyed=st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 9)), max_size=6),
     seed=st.integers(0, 99),
     cut=st.integers(1, 4),
-    spills=st.booleans(),
+    limit=LIMITS,
 )
 def test_rules_come_first_and_in_their_order_however_rows_arrive(
-    by_time: bool, rules: int, keyed: list[Any], seed: int, cut: int, spills: bool
+    by_time: bool, rules: int, keyed: list[Any], seed: int, cut: int, limit: int | None
 ) -> None:
     told = "".join("uvwxyz"[i] for i in range(rules))
     rows: list[Any] = [(0, k, v, 7) for k, v in keyed]
@@ -98,7 +98,7 @@ def test_rules_come_first_and_in_their_order_however_rows_arrive(
     with tempfile.TemporaryDirectory() as folder:
         side = Side(
             Path(folder),
-            0 if spills else None,
+            limit,
             Judge(),
             sort_by_event_time=by_time,
             **SHAPE,  # type: ignore[arg-type]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from support.faults import tried
 from support.operators import driven as ops
 from support.operators import timer_chunks
-from support.operators.spilling import OPERATIONS, SIDES, Everything, Side
+from support.operators.spilling import LIMITS, OPERATIONS, SIDES, Everything, Side
 
 from sparkstate.backends.rocksdb import family
 from sparkstate.functions import MIN_WATERMARK, KeyedProcessFunction
@@ -94,9 +94,11 @@ LIFETIMES = {
     ids=["as it comes", "sorted", "expiring in processing time", "expiring in event time"],
 )
 @settings(max_examples=tried(10), deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
-@given(life=epochs, chunk=st.integers(1, 3), numbers=st.booleans())
+@given(
+    life=epochs, chunk=st.integers(1, 3), numbers=st.booleans(), limit=LIMITS.filter(lambda x: x is not None)
+)
 def test_a_life_with_every_batch_and_timer_spilled_is_the_same_as_one_in_memory(
-    sort: bool, ttl: str, life: list[Any], chunk: int, numbers: bool
+    sort: bool, ttl: str, life: list[Any], chunk: int, numbers: bool, limit: int
 ) -> None:
     options: dict[str, Any] = {
         "on_error": "side-output",
@@ -115,7 +117,7 @@ def test_a_life_with_every_batch_and_timer_spilled_is_the_same_as_one_in_memory(
         functions = [Everything(LIFETIMES[ttl]) for _ in range(3)]
         sides = [
             Side(Path(folder) / "a", None, functions[0], **options),
-            Side(Path(folder) / "b", 0, functions[1], **options),
+            Side(Path(folder) / "b", limit, functions[1], **options),
             Side(Path(folder) / "c", None, functions[2], **of_text),
         ]
         try:
@@ -124,7 +126,7 @@ def test_a_life_with_every_batch_and_timer_spilled_is_the_same_as_one_in_memory(
             if numbers:  # keys that are found by an index, beside keys that a dict finds
                 assert without_names(live(sides[2], text, USERS)) == without_names(in_memory)
             assert sides[0].budget.spilled == 0
-            assert sides[1].budget.spilled > 0 or not any(batches for batches, _ in life)
+            assert sides[1].budget.spilled > 0 or limit or not any(batches for batches, _ in life)
             assert sides[1].files() == []
         finally:
             for side in sides:
@@ -166,6 +168,22 @@ def test_an_epoch_of_many_keys_stays_within_its_share_and_is_committed_whole(sid
     commit_overlays([(side.operator, overlay)])
     assert [side.operator.read_value("count", f"user-{n}") for n in (0, 9_999, 19_999)] == [0, 9_999, 19_999]
     assert side.operator.read_value("seen", "user-7") == [f"{7:0200}"]
+
+
+def test_rows_that_waited_until_the_end_count_until_they_are_processed(tmp_path):
+    """They were no longer there, and were to go to disk all the same."""
+    side = Side(tmp_path, 600_000, Count(), sort_by_event_time=True)
+    overlay = side.operator.begin(1, MIN_WATERMARK, 0)
+    for start in range(0, 2_000, 500):
+        side.operator.process_batch(overlay, users(500, start))
+    assert side.budget.spilled == 0
+    side.operator.finish(overlay, MIN_WATERMARK)
+    assert overlay.spill is not None
+    commit_overlays([(side.operator, overlay)])
+    assert side.operator.read_value("count", "user-1999") == 1_999
+    overlay.forget_state()
+    assert overlay.weight == sum(batch.nbytes for batch in overlay.batches.get(None, []))
+    side.close()
 
 
 def test_two_attempts_at_once_do_not_see_each_other_and_the_one_given_up_leaves_no_file(side):

@@ -14,7 +14,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from support.faults import tried
 from support.operators import driven as ops
-from support.operators.spilling import Side
+from support.operators.spilling import LIMITS, Side
 
 from sparkstate import columns, errors
 from sparkstate.connected_functions import KeyedCoProcessFunction
@@ -197,9 +197,9 @@ def make_operator(**options: Any) -> Any:
 
 @pytest.mark.parametrize("by_time", [False, True], ids=["first input first", "by event time"])
 @settings(max_examples=tried(20), deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
-@given(epochs=EPOCHS, cut=st.integers(1, 4), spills=st.booleans(), late=st.booleans(), numbers=st.booleans())
+@given(epochs=EPOCHS, cut=st.integers(1, 4), limit=LIMITS, late=st.booleans(), numbers=st.booleans())
 def test_batches_of_both_inputs_agree_with_the_model_however_they_are_cut_and_spilled(
-    by_time: bool, epochs: list[Any], cut: int, spills: bool, late: bool, numbers: bool
+    by_time: bool, epochs: list[Any], cut: int, limit: int | None, late: bool, numbers: bool
 ) -> None:
     model, kind = Model(by_time, late), pa.int64() if numbers else pa.string()
     options: dict[str, Any] = {"sort_by_event_time": by_time, "output_schema": with_keys(OUT, kind)}
@@ -210,7 +210,7 @@ def test_batches_of_both_inputs_agree_with_the_model_however_they_are_cut_and_sp
         sides = {tag: with_keys(schema, kind) for tag, schema in LATE.items()}
         options |= {"late_tag": "late1", "second_late_tag": "late2", "side_schemas": sides}
     with tempfile.TemporaryDirectory() as folder:
-        side = Side(Path(folder), 0 if spills else None, Remember(), **{**SHAPE, **options})  # type: ignore[arg-type]
+        side = Side(Path(folder), limit, Remember(), **{**SHAPE, **options})  # type: ignore[arg-type]
         operator = side.operator
         before, out, late_rows = MIN_WATERMARK, [], []
         for number, (rows, watermark) in enumerate(epochs):
@@ -226,8 +226,8 @@ def test_batches_of_both_inputs_agree_with_the_model_however_they_are_cut_and_sp
             commit_overlays([(operator, overlay)])
             overlay.close()
             model.epoch(rows, watermark)
-        assert spills or side.budget.spilled == 0
-        assert side.budget.spilled > 0 or not (spills and any(rows for rows, _ in epochs))
+        assert limit is not None or side.budget.spilled == 0
+        assert side.budget.spilled > 0 or limit != 0 or not any(rows for rows, _ in epochs)
         operator.close()
         side.close()
     assert by_key(out) == dict(model.out)

@@ -281,6 +281,7 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
         overlay.held = []
         for batch in sorting.merge(runs, held, column) if runs else sorting.sort(held, column):
             self._process_parts(overlay, batch)
+        overlay.measured.pop(("held",), None)
 
     # --- by hand
 

@@ -111,7 +111,8 @@ class EpochBudget:
             # The output of a finished overlay may be read at this moment, by another thread.
             if weighing.output_bytes(overlay) > small:
                 self.write_outputs(overlay)
-            if weighing.held_bytes(overlay) > small:
+            # None are left while those that waited are processed: they count until that is done.
+            if overlay.held and weighing.held_bytes(overlay) > small:
                 spilling.sort_to_disk(overlay, self.files_of(overlay))
         overlay.weight = weighing.weigh(overlay)
         if self.used_bytes() > allowed and weighing.state_bytes(overlay) > small:
