@@ -40,6 +40,15 @@ class ExampleFactory(RocksDBOptionsFactory):
         )
 
 
+class HashIndexFactory(ExampleFactory):
+    """Asks for the hash index of blocks by its ratio."""
+
+    def create_column_options(
+        self, current_options: ColumnFamilyOptions, handles_to_close: MutableSequence[Any]
+    ) -> ColumnFamilyOptions:
+        return current_options.set_table_format_config(BlockBasedTableConfig().set_data_block_hash_ratio(0.5))
+
+
 class UncloseableFactory(ExampleFactory):
     """Registers a handle that has no ``close``, before the right one."""
 

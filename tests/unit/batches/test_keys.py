@@ -233,6 +233,22 @@ def test_sums_of_unsigned_numbers_have_64_bits_with_a_sign():
     assert keys.sum("v").type == keys.cumulative_sum("v").type == LONG
 
 
+def test_whole_numbers_beside_floats_become_the_nearest_floats():
+    keys = keys_of([(1, 2**53 + 1), (1, 1)], LONG)
+    start = pa.array([1.5])
+    first = 1.5 + float(2**53 + 1)
+    assert keys.cumulative_sum("v", start=start).to_pylist() == [first, first + 1]
+    assert keys.cumulative_max("v", start=start).to_pylist() == [float(2**53 + 1)] * 2
+    floats = keys_of([(1, 0.5)], pa.float64())
+    assert floats.cumulative_min("v", start=pa.array([2**60 + 1])).to_pylist() == [0.5]
+    assert floats.cumulative_max("v", start=pa.array([2**60 + 1])).to_pylist() == [float(2**60 + 1)]
+
+
+def test_a_series_in_several_pieces_is_one_array():
+    pieces = [pd.Series([number], dtype=pd.ArrowDtype(LONG)) for number in (1, 2)]
+    assert batch_keys.to_array(pd.concat(pieces, ignore_index=True)).equals(pa.array([1, 2]))
+
+
 def test_one_keys_infinity_reaches_no_other_key():
     rows = [(1, math.inf), (2, 1.0), (1, -math.inf), (2, 2.0)]
     found = keys_of(rows, pa.float64()).cumulative_sum("v").to_pylist()

@@ -85,6 +85,14 @@ def test_the_column_family_can_be_part_of_the_name(make_slot):
     assert found["op/seen.estimate-num-keys"] == 2
 
 
+def test_a_cache_that_stores_share_is_counted_once_for_each_column_family(make_slot):
+    options = {"state.backend.rocksdb.metrics.column-family-as-variable": "true"}
+    slot = make_slot(native_metrics=("block-cache-capacity",), options=options)
+    busy(slot)
+    found = slot.factory.metrics()
+    assert found["op/total.block-cache-capacity"] == found["block-cache-capacity"] > 0
+
+
 def test_a_metric_that_does_not_exist_is_refused(make_slot):
     with pytest.raises(errors.SpecInvalid, match="'speed-of-light'"):
         make_slot(native_metrics=("speed-of-light",))

@@ -191,9 +191,9 @@ class BatchKeys:
 
 def to_array(values: Any) -> pa.Array:
     """An Arrow array of what may stand for a column: an array in one piece or several, a Series, a list."""
-    if isinstance(values, pa.ChunkedArray):
-        return values.combine_chunks()
-    return values if isinstance(values, pa.Array) else pa.array(values)
+    # Arrow makes several pieces of a Series that has several.
+    found = values if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values)
+    return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
 
 
 def first_rows(codes: npt.NDArray[np.int32], count: int) -> npt.NDArray[np.int64]:

@@ -62,11 +62,13 @@ def over(
     """One value per row. ``start``: one per key, null for none. Nulls in ``values`` count as nothing."""
     kind = _kind(values.type, how)
     if start is not None and start.type != kind and not pa.types.is_null(start.type):
-        is_float = pa.types.is_floating(kind) or pa.types.is_floating(start.type)
-        kind = pa.float64() if is_float else pa.int64()
-    # A sum of 64-bit numbers wraps around, so an unsigned one may as well begin as its negative twin.
-    values = values.cast(kind, safe=not (how is SUM and pa.types.is_uint64(values.type)))
-    start = pa.nulls(count, kind) if start is None else start.cast(kind)
+        has_float = pa.types.is_floating(kind) or pa.types.is_floating(start.type)
+        kind = pa.float64() if has_float else pa.int64()
+    # A sum of 64-bit numbers wraps around, so an unsigned one may as well begin as its negative twin. Whole numbers
+    # become the nearest floats, as in Python and in states.
+    is_float = pa.types.is_floating(kind)
+    values = values.cast(kind, safe=not (is_float or (how is SUM and pa.types.is_uint64(values.type))))
+    start = pa.nulls(count, kind) if start is None else start.cast(kind, safe=not is_float)
     order = order_by_code(codes, count)
     sizes = np.bincount(codes, minlength=count)
     neutral = _neutral(kind, how)

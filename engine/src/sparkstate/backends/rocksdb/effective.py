@@ -133,7 +133,10 @@ def resolve(
         table=column.table.values(),
         write_batch_bytes=parsed.own["write-batch-size"],
         timer_cache_size=parsed.own["timer-service.cache-size"],
-        notices=plan.notices + parsed.notices + _foreign_notices(parsed, factory),
+        notices=plan.notices
+        + parsed.notices
+        + _idle_notices(parsed, column.values()["compaction_style"])
+        + _foreign_notices(parsed, factory),
         is_bounded=plan.bounded,
         chosen=frozenset(chosen | parsed.given["column"].keys()),
     )
@@ -182,6 +185,22 @@ def _manage(plan: memory.MemoryPlan, column: ColumnFamilyOptions, partitioned: b
     if partitioned:
         table.set("two_level_index", True).set("partition_filters", True)
         table.set("pin_top_level_index_and_filter", True)
+
+
+def _idle_notices(parsed: keys.ParsedKeys, style: str) -> tuple[str, ...]:
+    """Of keys that RocksDB takes, and that change nothing of it."""
+    notices = []
+    if parsed.own["bloom-filter.block-based-mode"]:
+        notices.append(
+            f"{keys.PREFIX}bloom-filter.block-based-mode has no effect: RocksDB builds one filter for each file"
+        )
+    given = (name for name, option in keys.OF_LEVEL_STYLE.items() if option in parsed.given["column"])
+    if style != "LEVEL":
+        notices += [
+            f"{keys.PREFIX}{name} has no effect with compaction.style {style}; it is for LEVEL"
+            for name in given
+        ]
+    return tuple(notices)
 
 
 def _foreign_notices(parsed: keys.ParsedKeys, factory: RocksDBOptionsFactory | None) -> tuple[str, ...]:

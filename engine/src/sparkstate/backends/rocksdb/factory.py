@@ -239,7 +239,7 @@ class RocksDBStoreFactory:
         databases = self._databases()
         values = metrics.collect(self._metric_names, databases, self.plan.bounded)
         if self._by_family:
-            values.update(metrics.by_family(self._metric_names, databases))
+            values.update(metrics.by_family(self._metric_names, databases, self.plan.bounded))
         return values
 
     def _databases(self) -> list[Any]:

@@ -119,15 +119,17 @@ def collect(names: Sequence[str], databases: Sequence[Database], shared_cache: b
     return values
 
 
-def by_family(names: Sequence[str], databases: Sequence[Database]) -> dict[str, float]:
-    """The chosen properties as ``family.name`` (``metrics.column-family-as-variable``), added up over stores."""
+def by_family(names: Sequence[str], databases: Sequence[Database], shared_cache: bool) -> dict[str, float]:
+    """The chosen properties as ``family.name`` (``metrics.column-family-as-variable``), added up over stores, but for
+    those of a cache that the stores share."""
     values: dict[str, float] = {}
     for database in databases:
         for family_name, family in database.families().items():
             for name in names:
                 if name in PROPERTIES:
                     label = f"{family_name}.{name}"
-                    values[label] = values.get(label, 0.0) + family.integer(f"rocksdb.{name}")
+                    before = 0.0 if PROPERTIES[name] and shared_cache else values.get(label, 0.0)
+                    values[label] = before + family.integer(f"rocksdb.{name}")
     return values
 
 

@@ -116,6 +116,9 @@ def _set_table_options(options: Any, table: Mapping[str, Any], memory: SlotMemor
         block_based.set_bloom_filter(table["bloom_bits_per_key"], table.get("bloom_block_based", False))
     if table.get("two_level_index"):
         block_based.set_index_type(rocksdict.BlockBasedIndexType.two_level_index_search())
+    if table.get("data_block_hash_ratio") and "data_block_index_type" not in table:
+        # The ratio is that of the hash index, which RocksDB does not build unless it is asked to.
+        block_based.set_data_block_index_type(rocksdict.DataBlockIndexType.binary_and_hash())
     handled = {
         "block_cache_size",
         "no_block_cache",
