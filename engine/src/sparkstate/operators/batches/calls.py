@@ -54,7 +54,7 @@ class BatchCalls:
     def finish(self, overlay: Overlay, handles: Iterable[StateHandle]) -> None:
         """The input has ended: call ``finish`` and put out what it yields. There are no keys."""
         self.bind(overlay, MAX_WATERMARK)
-        self._without_keys(handles)
+        self.without_key(handles)
         self.outputs.start_piece(overlay)
         step = f"epoch {overlay.epoch}: finish()"
         for frame in user_function.calling(self.spec.uid, step, lambda: _frames(self.spec.function.finish())):
@@ -63,10 +63,11 @@ class BatchCalls:
 
     def close(self, handles: Iterable[StateHandle]) -> None:
         """Close the function, which no longer has keys; ``handles`` are all that it was given."""
-        self._without_keys(handles)
+        self.without_key(handles)
         user_function.close(self.spec.function, self.spec.uid)
 
-    def _without_keys(self, handles: Iterable[StateHandle]) -> None:
+    def without_key(self, handles: Iterable[StateHandle]) -> None:
+        """There are no keys: handles and contexts refuse to be used."""
         self.binding.unbind()
         for handle in handles:
             handle.unbind()

@@ -10,8 +10,9 @@ A kind says how its function is opened, given rows, given due timers, and closed
 from __future__ import annotations
 
 import abc
+import contextlib
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, Generic, Protocol, TypeVar
 
 import pyarrow as pa
@@ -57,6 +58,9 @@ class FunctionCalls(Protocol):
 
     def close(self, handles: Iterable[StateHandle]) -> None:
         """Close the function, which no longer has a key."""
+
+    def without_key(self, handles: Iterable[StateHandle]) -> None:
+        """There is no key: whatever knew the overlay at hand forgets it."""
 
 
 S = TypeVar("S", bound=KeyedSpec)
@@ -182,7 +186,7 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
     def process_batch(self, overlay: Overlay, batch: pa.RecordBatch) -> None:
         if batch.num_rows == 0 or overlay.dropped:
             return
-        with self._lock:
+        with self._at_work():
             batch = self._intake.take(overlay, batch)
             if self.spec.sort_by_event_time:
                 overlay.held.append(batch)
@@ -192,7 +196,7 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
 
     def finish(self, overlay: Overlay, watermark: int) -> None:
         """Rows held for sorting are processed, then due timers fire under the new watermark."""
-        with self._lock:
+        with self._at_work():
             if overlay.finished:
                 raise errors.StateError(
                     f"operator {self.spec.uid!r}: epoch {overlay.epoch} was finished twice"
@@ -260,6 +264,16 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
             self._hooks.notify(checkpoint_id, completed=completed)
 
     # --- details
+
+    @contextlib.contextmanager
+    def _at_work(self) -> Iterator[None]:
+        """A piece of work. After it, no handle knows the overlay: another operator may move it to disk, and what a
+        handle knows would stay in memory until this operator has work again."""
+        with self._lock:
+            try:
+                yield
+            finally:
+                self._calls.without_key(self._context.handles.values())
 
     def _process_parts(self, overlay: Overlay, batch: pa.RecordBatch) -> None:
         for part in (batch,) if self._budget is None else self._budget.parts(self.spec.uid, batch):

@@ -57,7 +57,7 @@ class PairedOperator(OverlayOperator[S, C]):
     def process_batch(self, overlay: Overlay, batch: pa.RecordBatch) -> None:
         if batch.num_rows == 0 or overlay.dropped:
             return
-        with self._lock:
+        with self._at_work():
             first, waiting = self._divide(self._intake.take(overlay, batch))
             if first.num_rows:
                 self._process_parts(overlay, first)
