@@ -30,8 +30,8 @@ RIGHTS = (
 
 
 async def find(kube: k.Kube, config: Config, lease: LeaseSettings, tell: Callable[[str], None]) -> str:
-    """The name, as soon as the API server answers. ``tell`` is told which request is refused, and an empty text once
-    none is."""
+    """The name, as soon as the API server answers. ``tell`` is told which request a missing right refuses, and an empty
+    text once no request is refused."""
     while not config.cluster:
         try:
             found = await _find(kube, config, lease)
