@@ -247,8 +247,8 @@ def _trimmed(document: Object) -> Object:
 
 def _document(data: bytes, status: int) -> Object | None:
     """The JSON object in an answer, and in a refusal only a ``Status``; None for any other answer. A proxy answers with
-    text, HTML or JSON of its own, and the API server itself with text where it turns a request away (429) or knows no
-    such resource."""
+    text, HTML or JSON of its own. The API server itself answers with text where it turns a request away (429), or where
+    it knows no such resource."""
     try:
         found = json.loads(data)
     except (ValueError, RecursionError):
