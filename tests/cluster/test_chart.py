@@ -95,7 +95,7 @@ def test_every_pod_meets_pod_security_restricted_and_writes_to_volumes_only(
         for each in chart.render(values)
         if each["kind"] in ("Pod", "Deployment", "Job")
     ]
-    assert len(pods) == (2 if values is NOTHING else 3)
+    assert len(pods) == (1 if values is NOTHING else 3)
     for pod in pods:
         assert pod["securityContext"]["runAsNonRoot"] is True
         assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}

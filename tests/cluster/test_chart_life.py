@@ -7,6 +7,8 @@ import shutil
 import subprocess
 import sys
 import threading
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,9 +24,11 @@ from sparkstate_tools.operating import operator_process
 from sparkstate_tools.operating.kubelet import Kubelet
 from sparkstate_tools.operating.operated_namespace import job
 from sparkstate_tools.operating.operator_process import Operator
+from sparkstate_tools.processes import free_port
 
 CHART = tree.ROOT / "charts" / "sparkstate-operator"
 NAME = "ours-sparkstate-operator"
+HOOK = f"{NAME}-release"
 pytestmark = pytest.mark.own_cluster
 
 
@@ -78,6 +82,29 @@ class Release:
         )
         self.operators.append(started)
         return started
+
+    def begin_uninstall(self) -> tuple[threading.Thread, subprocess.Popen[str]]:
+        """helm uninstall, which waits for its Job, and the process that the Job's container would be."""
+        uninstall = threading.Thread(
+            target=self.cluster.helm, args=("uninstall", "ours", "-n", self.namespace)
+        )
+        uninstall.start()
+        body = self.cluster.until(
+            lambda: self.cluster.get("job", HOOK, self.namespace), "the hook's Job is there", 60
+        )
+        pod = body["spec"]["template"]["spec"]
+        kubeconfig = self.cluster.kubeconfig_of(self.namespace, pod["serviceAccountName"])
+        arguments = [*pod["containers"][0]["args"], "--kubeconfig", str(kubeconfig)]
+        command = [sys.executable, "-m", "sparkstate_operator", *arguments]
+        running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        return uninstall, running
+
+    def end_uninstall(self, uninstall: threading.Thread) -> None:
+        """The test plays the kubelet of the Job."""
+        pod = self.cluster.items("pods", self.namespace, f"job-name={HOOK}")[0]["metadata"]["name"]
+        Kubelet(self.cluster, self.namespace).end(pod, 0)
+        uninstall.join(60)
+        assert not uninstall.is_alive()
 
     def create(self, name: str = "orders", **spec: Any) -> dict[str, Any]:
         """A job, once it has its driver pod."""
@@ -164,6 +191,29 @@ def test_an_operator_that_may_not_make_its_key_waits_for_the_right_and_keeps_its
     release.grant("key", rules["key"])
     release.create()
     assert len(base64.b64decode(release.get("secret", f"{NAME}-key")["data"]["key"])) == 64
+
+
+def test_an_operator_that_may_not_use_its_lease_is_not_ready_and_says_why(release: Release) -> None:
+    rules = yaml.safe_load((CHART / "files" / "rules.yaml").read_text())
+    release.install(rbac={"create": False}, operatorKey={"existingSecret": "their-key"})
+    release.grant("jobs", rules["jobs"])
+    release.grant("key", [{**rules["key"][0], "resourceNames": [f"{NAME}-key"]}, rules["key"][1]])
+    port = free_port()
+    operator = release.start("--listen", f"127.0.0.1:{port}")
+
+    def said() -> str:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5) as found:
+                return str(found.read().decode())
+        except urllib.error.HTTPError as error:
+            return str(error.read().decode())
+        except OSError:
+            return ""
+
+    release.cluster.until(lambda: "`lease` in the chart's files/rules.yaml" in said(), "it says why", 60)
+    release.grant("lease", rules["lease"])
+    release.cluster.until(lambda: said() == "ok", "it is ready", 60)
+    assert operator.errors() == []
 
 
 def test_people_of_a_namespace_see_and_edit_its_jobs(cluster: Cluster, namespace: str) -> None:
@@ -255,24 +305,10 @@ def test_an_upgrade_reaches_the_definitions_and_leaves_pods_as_they_are(
 
 
 def test_an_uninstall_keeps_jobs_and_leaves_none_stuck(release: Release) -> None:
-    """The test plays the kubelet of the hook's Job: it runs what the Job's container would."""
     release.install()
     operator = release.start()
     created = release.create()
-    uninstall = threading.Thread(
-        target=release.cluster.helm, args=("uninstall", "ours", "-n", release.namespace)
-    )
-    uninstall.start()
-    hook = f"{NAME}-release"
-    body = release.cluster.until(
-        lambda: release.cluster.get("job", hook, release.namespace), "the hook's Job is there", 60
-    )
-    container = body["spec"]["template"]["spec"]["containers"][0]
-    account = body["spec"]["template"]["spec"]["serviceAccountName"]
-    kubeconfig = release.cluster.kubeconfig_of(release.namespace, account)
-    arguments = [*container["args"], "--kubeconfig", str(kubeconfig)]
-    command = [sys.executable, "-m", "sparkstate_operator", *arguments]
-    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    uninstall, running = release.begin_uninstall()
     # The Deployment is gone, its pod takes its time: nothing is let go while it leads.
     with pytest.raises(subprocess.TimeoutExpired):
         running.wait(3)
@@ -281,10 +317,7 @@ def test_an_uninstall_keeps_jobs_and_leaves_none_stuck(release: Release) -> None
     said, _ = running.communicate(timeout=60)
     assert running.returncode == 0, said
     assert "1 objects were let go" in said
-    pod = release.cluster.items("pods", release.namespace, f"job-name={hook}")[0]["metadata"]["name"]
-    Kubelet(release.cluster, release.namespace).end(pod, 0)
-    uninstall.join(60)
-    assert not uninstall.is_alive()
+    release.end_uninstall(uninstall)
     kept = release.get("ssj", "orders")
     assert kept["metadata"]["uid"] == created["metadata"]["uid"]
     assert "finalizers" not in kept["metadata"]
@@ -296,3 +329,53 @@ def test_an_uninstall_keeps_jobs_and_leaves_none_stuck(release: Release) -> None
     assert roles == [f"{NAME}-driver"]
     release.cluster.kubectl("delete", "ssj", "orders", "-n", release.namespace, "--timeout=20s")
     release.install()
+
+
+@pytest.fixture
+def left(cluster: Cluster, release: Release) -> Iterator[str]:
+    """A namespace that the release is going to watch no more, with a snapshot that its operator holds."""
+    with cluster.namespace("left") as namespace:
+        release.install(watchNamespaces=[release.namespace, namespace])
+        meta = {"name": "held", "namespace": namespace, "finalizers": [labels.FINALIZER]}
+        mark = {labels.MANAGER: f"{release.namespace}/{NAME}"}
+        snapshot = {"apiVersion": "sparkstate.io/v1alpha1", "kind": "StateSnapshot"}
+        cluster.apply({**snapshot, "metadata": {**meta, "annotations": mark}, "spec": {"uri": "s3://b/s"}})
+        yield namespace
+
+
+def test_an_uninstall_lets_go_what_the_release_has_left_behind(release: Release, left: str) -> None:
+    release.upgrade(uninstall={"namespaces": [left]})
+    uninstall, running = release.begin_uninstall()
+    said, _ = running.communicate(timeout=60)
+    assert running.returncode == 0, said
+    assert "1 objects were let go" in said
+    release.end_uninstall(uninstall)
+    found = release.cluster.get("snap", "held", left)
+    assert found is not None
+    assert "finalizers" not in found["metadata"]
+    assert not [one for one in release.cluster.items("roles", left) if one["metadata"]["name"] == HOOK]
+
+
+def test_a_namespace_that_was_deleted_is_taken_out_before_the_uninstall(release: Release, left: str) -> None:
+    """Helm would make no Role in it, and so no Job."""
+    nothing = '{"metadata":{"finalizers":[]}}'
+    release.cluster.kubectl("patch", "snap", "held", "-n", left, "--type=merge", "-p", nothing)
+    release.cluster.kubectl("delete", "namespace", left, "--wait=false")
+    release.cluster.until(lambda: release.cluster.get("namespace", left) is None, "the namespace is gone", 90)
+    release.upgrade()
+    uninstall, running = release.begin_uninstall()
+    said, _ = running.communicate(timeout=60)
+    assert running.returncode == 0, said
+    release.end_uninstall(uninstall)
+
+
+def test_people_are_told_of_the_namespaces_that_they_leave(cluster: Cluster, namespace: str) -> None:
+    def notes(*more: str) -> str:
+        said = cluster.helm(
+            "install", "ours", CHART, "-n", namespace, "--dry-run=server", "--no-hooks", *more
+        )
+        return said.partition("NOTES:")[2]
+
+    there = ("--set", "crds.install=false")
+    assert "uninstall.namespaces" in notes(*there, "--set", f"watchNamespaces={{{namespace}}}")
+    assert "uninstall.namespaces" not in notes(*there)

@@ -60,6 +60,34 @@ def test_a_dashboard_asks_for_metrics_that_exist(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", DASHBOARDS)
+def test_a_dashboard_keeps_the_jobs_and_releases_of_namespaces_apart(name: str) -> None:
+    """By the series that it selects, by what it groups, and by its legends."""
+    (variable,) = [one for one in DASHBOARDS[name]["templating"]["list"] if one["name"] == "namespace"]
+    assert variable["query"] == variable["definition"]
+    for target in (target for panel in DASHBOARDS[name]["panels"] for target in panel["targets"]):
+        expression = target["expr"]
+        assert len(re.findall(r"\bsparkstate_(?!io_)\w+\{[^}]*namespace=~\"\$namespace\"", expression)) == 1
+        (group,) = re.findall(r"\bby \(([^)]*)\)", expression)
+        assert "namespace" in group.split(", ")
+        assert {"sparkstate_io_job", "service"} & set(group.split(", "))
+        assert target["legendFormat"].startswith("{{namespace}}/{{")
+
+
+def test_an_alert_looks_at_its_own_release_and_names_it(chart: Chart) -> None:
+    """Another release that has a leader hides nothing, and the alerts of two releases are two."""
+    values = {"metrics": {"prometheusRule": {"enabled": True}}}
+    own = 'namespace="ops", service="ours-sparkstate-operator"'
+    assert chart.one("Service", values)["metadata"]["name"] == NAME, "which the ServiceMonitor makes a label"
+    (group,) = chart.one("PrometheusRule", values)["spec"]["groups"]
+    assert len(group["rules"]) == 3
+    for rule in group["rules"]:
+        selected = re.findall(r"\bsparkstate_\w+\{([^}]*)\}", rule["expr"])
+        assert len(selected) == len(series(rule["expr"]))
+        assert all(one.startswith(own) for one in selected)
+        assert (rule["labels"]["namespace"], rule["labels"]["service"]) == ("ops", NAME)
+
+
+@pytest.mark.parametrize("name", DASHBOARDS)
 def test_a_dashboard_is_one_that_grafana_takes(name: str) -> None:
     """No identity of a database, distinct panels that do not overlap, a data source that can be chosen."""
     board = DASHBOARDS[name]

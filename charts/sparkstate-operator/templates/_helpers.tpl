@@ -21,6 +21,31 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- if .Values.serviceAccount.create }}{{ default (include "sparkstate.name" .) .Values.serviceAccount.name }}{{ else }}{{ required "serviceAccount.name is empty; name one, or let serviceAccount.create be true" .Values.serviceAccount.name }}{{ end }}
 {{- end }}
 
+{{/* The account of the uninstall's Job: one of its own, because the operator's goes with the release, or the one that was
+there before. */}}
+{{- define "sparkstate.releaseAccount" -}}
+{{- if .Values.serviceAccount.create }}{{ printf "%s-release" (include "sparkstate.name" .) }}{{ else }}{{ include "sparkstate.account" . }}{{ end }}
+{{- end }}
+
+{{/* Where the pods of the release may run, and how their image is pulled */}}
+{{- define "sparkstate.placing" -}}
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with .Values.nodeSelector }}
+nodeSelector: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.tolerations }}
+tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.affinity }}
+affinity: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
 {{- define "sparkstate.keySecret" -}}
 {{- default (printf "%s-key" (include "sparkstate.name" .)) .Values.operatorKey.existingSecret }}
 {{- end }}

@@ -21,8 +21,11 @@ RIGHTS_HEADER = (
     HEADER.replace("the models", "sparkstate_operator.rbac")
     + """# jobs, bind: grant them in every watched namespace. bind names the role of --driver-role, which needs the
 # rights `driver`. If that is a Role in each watched namespace instead of a ClusterRole, write resources [roles].
-# lease, key: grant them in the operator's own namespace. release: where jobs is granted, for an uninstall.
+# lease, key: grant them in the operator's own namespace.
 # key: not needed with operatorKey.existingSecret. It names the Secret of --key-secret, <full name>-key.
+# release: for an uninstall, where jobs is granted, and in each namespace of uninstall.namespaces. The Job of the
+# uninstall runs as the ServiceAccount <full name>-release, and needs lease too. With serviceAccount.create: false, it
+# runs as serviceAccount.name, whose rights jobs contain the rights release.
 """
 )
 CHART = "charts/sparkstate-operator"

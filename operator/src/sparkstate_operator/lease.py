@@ -67,7 +67,8 @@ class LeaseSettings:
 
 class Leadership:
     """One process's claim. :meth:`acquire`, then :meth:`keep` beside the work. ``notes``: annotations that are set on
-    the Lease with the first write."""
+    the Lease with the first write. ``tell`` is told which right is missing while the API server refuses the Lease, and
+    an empty text once it does not."""
 
     def __init__(
         self,
@@ -76,11 +77,13 @@ class Leadership:
         clock_: clock.Clock,
         end: Callable[[int], Any] = os._exit,
         notes: Mapping[str, str] | None = None,
+        tell: Callable[[str], None] = lambda why: None,
     ) -> None:
         self._kube = kube
         self._settings = settings
         self._clock = clock_
         self._end = end
+        self._tell = tell
         self._renewed_s: float | None = None
         self._lease: dict[str, Any] | None = None
         self._seen: tuple[str, float] = ("", 0.0)
@@ -150,16 +153,29 @@ class Leadership:
             async with asyncio.timeout(self._settings.limit_s):
                 written = await self._written()
         except errors.Conflict:
+            self._tell("")
+            return self.held
+        except errors.Forbidden as error:
+            why = f"the Lease cannot be reached: {error}{self._remedy(error)}"
+            _log.warning("%s", why)
+            self._tell(why)
             return self.held
         except (TimeoutError, errors.ApiError) as error:
             why = str(error) or f"no answer within {self._settings.limit_s:.1f} s"
             _log.warning("the Lease cannot be reached: %s", why)
             return self.held
+        self._tell("")
         if written is None:
             return False
         # The time from before the request: the server may have stamped the Lease at any moment since.
         self._renewed_s, self._lease = started_s, written
         return True
+
+    def _remedy(self, error: errors.Forbidden) -> str:
+        if error.terminating:
+            return ""
+        verbs = "to get, create and update Leases (`lease` in the chart's files/rules.yaml)"
+        return f"; in the namespace {self._settings.namespace} the operator needs the rights {verbs}"
 
     async def _written(self) -> dict[str, Any] | None:
         """The Lease as we wrote it; None if it is another's."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 from sparkstate_operator import errors, labels
 from sparkstate_operator.config import Config
@@ -22,16 +23,28 @@ from sparkstate_operator.lease import LeaseSettings
 _log = logging.getLogger(__name__)
 LEGACY = "default"
 RETRY_S = 3.0
+RIGHTS = (
+    "in its own namespace the operator needs the rights `lease`, and in each watched namespace the rights `jobs`, of "
+    "the chart's files/rules.yaml"
+)
 
 
-async def find(kube: k.Kube, config: Config, lease: LeaseSettings) -> str:
-    """The name, as soon as the API server answers."""
+async def find(kube: k.Kube, config: Config, lease: LeaseSettings, tell: Callable[[str], None]) -> str:
+    """The name, as soon as the API server answers. ``tell`` is told which request a missing right refuses, and an empty
+    text once no request is refused."""
     while not config.cluster:
         try:
-            return await _find(kube, config, lease)
+            found = await _find(kube, config, lease)
         except errors.ApiError as error:
-            _log.warning("the cluster's name cannot be found yet: %s", error)
+            why = f"the cluster's name cannot be found yet: {error}"
+            if isinstance(error, errors.Forbidden):
+                why += f"; {RIGHTS}"
+                tell(why)
+            _log.warning("%s", why)
             await asyncio.sleep(RETRY_S)
+        else:
+            tell("")
+            return found
     return config.cluster
 
 

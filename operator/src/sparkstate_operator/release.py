@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from sparkstate_operator import clock, errors, holding, labels, managing
@@ -27,13 +27,14 @@ async def release(
     lease: LeaseSettings, namespaces: Sequence[str], kubeconfig: str | None = None, operator_class: str = ""
 ) -> int:
     """Take the Lease, so that no operator is at work, then remove the finalizer from everything that this operator
-    looks after. Returns how many objects had it.
+    looks after. Returns how many objects had it. Raises ``Forbidden`` if the Lease may not be taken, and ``ApiError``
+    if something could not be let go.
 
     ``namespaces``: none means all. ``operator_class``: of the operator.
     """
     own = managing.Manager(lease.namespace, lease.name, operator_class)
     leases = await k.Kube.connect(kubeconfig)
-    leadership = Leadership(leases, lease, clock.SystemClock())
+    leadership = Leadership(leases, lease, clock.SystemClock(), tell=_give_up)
     kube = await k.Kube.connect(kubeconfig, leadership.require)
     try:
         await leadership.acquire()
@@ -48,23 +49,38 @@ async def release(
         await leases.close()
 
 
+def _give_up(why: str) -> None:
+    """Waiting would not help: nobody grants rights while an uninstall runs."""
+    if why:
+        raise errors.Forbidden(403, why)
+
+
 async def _let_go(kube: k.Kube, namespaces: Sequence[str], own: managing.Manager) -> int:
-    """Many at once, because the Job has to release tens of thousands within its deadline. Page by page and with their
-    metadata alone, because all of them would not fit into its memory. One that cannot be let go holds up no other."""
+    """Many at once, because the Job has to release tens of thousands within its deadline. One object that cannot be let
+    go, or one namespace that cannot be read, holds up no other."""
     tally = _Tally()
     places = asyncio.Semaphore(AT_ONCE)
     async with asyncio.TaskGroup() as group:
         for kind in (k.SNAPSHOTS, k.JOBS):
             for namespace in namespaces or (None,):
-                async for body in kube.each(kind, namespace, meta=True):
-                    if labels.FINALIZER in body["metadata"].get("finalizers", ()) and _is_ours(body, own):
+                try:
+                    async for meta in _held(kube, kind, namespace, own):
                         await places.acquire()  # before the next page is read
-                        group.create_task(_one(kube, kind, body["metadata"], places, tally))
-    if tally.failed:
-        raise errors.ApiError(
-            0, f"{tally.failed} objects could not be let go, {tally.count} others were; run the command again"
-        )
+                        group.create_task(_one(kube, kind, meta, places, tally))
+                except errors.ApiError as error:
+                    tally.miss(kind, namespace, error)
+    tally.require_all()
     return tally.count
+
+
+async def _held(
+    kube: k.Kube, kind: k.Kind, namespace: str | None, own: managing.Manager
+) -> AsyncIterator[Mapping[str, Any]]:
+    """The metadata of all that has our finalizer. Page by page and without the rest, because tens of thousands would
+    not fit into the memory of the Job."""
+    async for body in kube.each(kind, namespace, meta=True):
+        if labels.FINALIZER in body["metadata"].get("finalizers", ()) and _is_ours(body, own):
+            yield body["metadata"]
 
 
 def _is_ours(body: Mapping[str, Any], own: managing.Manager) -> bool:
@@ -80,6 +96,28 @@ def _is_ours(body: Mapping[str, Any], own: managing.Manager) -> bool:
 class _Tally:
     count: int = 0
     failed: int = 0
+    missed: list[str] = field(default_factory=list)
+    """Kinds and namespaces that could not be read to their end."""
+
+    def miss(self, kind: k.Kind, namespace: str | None, error: errors.ApiError) -> None:
+        """Note a list that broke off. The API server says ``Forbidden`` of a namespace that was deleted too, because
+        the Role in it went with it."""
+        place = f"{kind.plural} of {f'namespace {namespace}' if namespace else 'all namespaces'}"
+        self.missed.append(place)
+        hint = ""
+        if isinstance(error, errors.Forbidden):
+            hint = "; the rights `release` of the chart's files/rules.yaml are missing there, or the namespace is gone"
+        _log.warning("%s could not be read: %s%s", place, error, hint)
+
+    def require_all(self) -> None:
+        """Raise ``ApiError`` if anything is left."""
+        left = [f"{self.failed} objects could not be let go"] if self.failed else []
+        if self.missed:
+            left.append(f"{', '.join(self.missed)} could not be read")
+        if left:
+            raise errors.ApiError(
+                0, f"{' and '.join(left)}, {self.count} objects were let go; run the command again"
+            )
 
 
 async def _one(

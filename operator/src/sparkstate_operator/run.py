@@ -7,6 +7,7 @@ import dataclasses
 import logging
 import os
 import secrets
+from collections.abc import Callable
 
 from sparkstate_operator import clock, keys, labels, managing, naming_cluster
 from sparkstate_operator.config import Config
@@ -49,7 +50,8 @@ class _Operator:
         self._clock = clock.SystemClock()
         self._metrics = Metrics()
         self._loop_s = self._clock.monotonic()
-        self._lacking = ""
+        self._lacking = {"the cluster's name": "", "the Lease": "", "the key": ""}
+        """Why it is missing."""
         self._leading: Leading | None = None
         """None until this process leads."""
 
@@ -72,7 +74,8 @@ class _Operator:
         process, metrics = self._process, self._metrics
         config = await self._named(leases)
         notes = {labels.CLUSTER: config.cluster, **self._own.notes(config.namespaces)}
-        leadership = Leadership(leases, process.lease, self._clock, notes=notes)
+        tell = self._lack("the Lease")
+        leadership = Leadership(leases, process.lease, self._clock, notes=notes, tell=tell)
         kube = await Kube.connect(process.kubeconfig, leadership.require, metrics.count_request)
         try:
             await leadership.acquire()
@@ -93,7 +96,8 @@ class _Operator:
     async def _named(self, leases: Kube) -> Config:
         """The configuration with the cluster's name, found where none was given."""
         told = self._told
-        name = await naming_cluster.find(leases, told, self._process.lease)
+        tell = self._lack("the cluster's name")
+        name = await naming_cluster.find(leases, told, self._process.lease, tell)
         uid = await naming_cluster.identity(leases, told)
         return dataclasses.replace(told, cluster=name, cluster_found=not told.cluster, cluster_id=uid)
 
@@ -111,10 +115,15 @@ class _Operator:
         if process.key is not None:
             return process.key
         place, name = process.lease.namespace, process.key_secret
-        return await keys.wait(kube, place, name, lambda: secrets.token_hex(32), self._lack)
+        return await keys.wait(kube, place, name, lambda: secrets.token_hex(32), self._lack("the key"))
 
-    def _lack(self, why: str) -> None:
-        self._lacking = why
+    def _lack(self, what: str) -> Callable[[str], None]:
+        """Takes why the process lacks this, and an empty text once it does not."""
+
+        def tell(why: str) -> None:
+            self._lacking[what] = why
+
+        return tell
 
     async def _beat(self) -> None:
         while True:
@@ -139,7 +148,9 @@ class _Operator:
         return f"no reconcile has ended for {stalled_s:.0f} s" if stalled_s > STALLED_S else ""
 
     def _ready(self) -> str:
-        """Which watches are not live, or why there is no key; empty if all is well, or if another process leads."""
-        if self._lacking:
-            return self._lacking
+        """Which watches are not live, or why there is no key or no access to the Lease. Empty if all is well, or if
+        another process leads: a process that could not take over from it must not replace it in a rollout."""
+        for why in self._lacking.values():
+            if why:
+                return why
         return self._leading.wrong() if self._leading is not None else ""

@@ -25,12 +25,13 @@ class Clock:
 
 
 class Server:
-    """One Lease with compare-and-set. ``down``: no answers."""
+    """One Lease with compare-and-set. ``down``: no answers. ``refuses``: the error of every answer."""
 
     def __init__(self) -> None:
         self.lease: dict[str, Any] | None = None
         self.version = 0
         self.down = False
+        self.refuses: errors.ApiError | None = None
 
     async def get(self, *_: object) -> dict[str, Any] | None:
         self._up()
@@ -58,18 +59,21 @@ class Server:
     def _up(self) -> None:
         if self.down:
             raise errors.ApiError(0, "no answer")
+        if self.refuses is not None:
+            raise self.refuses
 
 
 class Ended(Exception):
     """Instead of ``os._exit``."""
 
 
-def leader(server: Server, clock: Clock, name: str) -> Leadership:
+def leader(server: Server, clock: Clock, name: str, told: list[str] | None = None) -> Leadership:
     def end(code: int) -> None:
         assert code == EXIT_CODE
         raise Ended
 
-    return Leadership(server, LeaseSettings("ns", "lease", name, 15, 3.0), clock, end)  # type: ignore[arg-type]
+    settings, tell = LeaseSettings("ns", "lease", name, 15, 3.0), (told if told is not None else []).append
+    return Leadership(server, settings, clock, end, tell=tell)  # type: ignore[arg-type]
 
 
 def tries(leadership: Leadership) -> bool:
@@ -137,3 +141,38 @@ def test_who_comes_back_under_the_same_name_leads_at_once() -> None:
     server, clock = Server(), Clock()
     assert tries(leader(server, clock, "pod-1"))
     assert tries(leader(server, clock, "pod-1"))
+
+
+def test_a_right_that_is_missing_is_told_with_its_remedy_until_the_next_answer() -> None:
+    server, told = Server(), list[str]()
+    first = leader(server, Clock(), "first", told)
+    server.refuses = errors.Forbidden(403, 'cannot get resource "leases"')
+    assert not tries(first)
+    for part in (
+        'cannot get resource "leases"',
+        "namespace ns",
+        "get, create and update",
+        "files/rules.yaml",
+    ):
+        assert part in told[0]
+    server.refuses = errors.ApiError(500, "etcd has no leader")
+    assert not tries(first)
+    assert len(told) == 1, "an error of the server tells nothing of rights"
+    server.refuses = None
+    assert tries(first)
+    assert told[1:] == [""]
+
+
+def test_a_namespace_that_is_being_deleted_is_told_without_a_remedy() -> None:
+    server, told = Server(), list[str]()
+    why = "unable to create new content in namespace ns because it is being terminated"
+    server.refuses = errors.Forbidden(403, why)
+    assert not tries(leader(server, Clock(), "first", told))
+    assert told[0].endswith(why)
+
+
+def test_who_waits_for_another_leader_lacks_nothing() -> None:
+    server, clock, told = Server(), Clock(), list[str]()
+    assert tries(leader(server, clock, "first"))
+    assert not tries(leader(server, clock, "second", told))
+    assert not any(told)

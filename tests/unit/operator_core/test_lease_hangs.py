@@ -33,7 +33,7 @@ class Server:
             self.hung.set()
             await self._never.wait()
         if request.method == "GET":
-            return web.json_response(self.lease or {}, status=200 if self.lease else 404)
+            return web.json_response(self.lease or {"kind": "Status"}, status=200 if self.lease else 404)
         self.lease = json.loads(await request.read())
         self.renewals += 1
         self.lease["metadata"]["resourceVersion"] = str(self.renewals)

@@ -50,9 +50,11 @@ def lease(**annotations: str) -> dict[str, Any]:
     }
 
 
-def found(objects: Objects, cluster: str = "", namespaces: tuple[str, ...] = ()) -> str:
-    config = Config(cluster=cluster, namespaces=namespaces)
-    return asyncio.run(naming_cluster.find(objects, config, LEASE))  # type: ignore[arg-type]
+def found(
+    objects: Objects, cluster: str = "", namespaces: tuple[str, ...] = (), told: list[str] | None = None
+) -> str:
+    config, tell = Config(cluster=cluster, namespaces=namespaces), (told if told is not None else []).append
+    return asyncio.run(naming_cluster.find(objects, config, LEASE, tell))  # type: ignore[arg-type]
 
 
 RAN: dict[str, Any] = {"status": {"attempt": 3}}
@@ -123,3 +125,22 @@ def test_an_operator_of_some_namespaces_reads_no_other_one() -> None:
 def test_an_api_server_that_is_away_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(naming_cluster, "RETRY_S", 0.01)
     assert found(Objects(lease(), [], away=3)) == "default"
+
+
+def test_a_right_that_is_missing_is_told_with_its_remedy_until_it_is_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(naming_cluster, "RETRY_S", 0.01)
+    told: list[str] = []
+    refusal = errors.Forbidden(403, 'cannot get resource "leases"')
+    assert found(Objects(lease(), [], away=2, refusal=refusal), told=told) == "default"
+    assert told == [told[0], told[0], ""]
+    for part in ('cannot get resource "leases"', "`lease`", "`jobs`", "files/rules.yaml"):
+        assert part in told[0]
+
+
+def test_an_api_server_that_is_away_tells_nothing_of_rights(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(naming_cluster, "RETRY_S", 0.01)
+    told: list[str] = []
+    assert found(Objects(lease(), [], away=2), told=told) == "default"
+    assert told == [""]

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from support.scene.decisions import NOW, acts, job, look, pod, running_status, trace
+from support.scene.decisions import NOW, acts, ended, job, look, pod, running_status, trace
 
 from sparkstate_operator import actions, clock, observed
 
@@ -15,6 +15,7 @@ CHANGED = {"image": "example/job:2"}
 TRACE = (trace(2),)
 OLDER = pod(1)
 ENDING = pod(1, deleting_at=NOW + timedelta(seconds=30))
+ENDED = pod(2, phase="Succeeded", ready=False, ended=ended(0))
 LOST = pod(1, deleting_at=NOW + timedelta(seconds=30), ready=False)
 
 
@@ -81,6 +82,24 @@ def taken(decision: actions.Decision) -> str:
 )
 def test_of_two_steps_of_a_start_the_first_is_taken(seen: observed.ObservedState, step: str) -> None:
     assert taken(look(seen)) == step
+
+
+@pytest.mark.parametrize(
+    ("drivers", "traces", "secrets"),
+    [((), (), [2]), ((), TRACE, []), ((ENDED,), (), [])],
+    ids=["nothing made", "a trace", "a pod"],
+)
+def test_a_job_that_is_suspended_before_its_config_map_exists_keeps_no_secret(
+    drivers: tuple[observed.Pod, ...], traces: tuple[observed.Child, ...], secrets: list[int]
+) -> None:
+    """Nothing that can be listed leads to the Secret. It goes before the status says that the job is suspended, because
+    the job goes on under another number."""
+    begun = {"action": "suspend", "attempt": 2, "since": clock.text(NOW - timedelta(hours=1))}
+    status = running_status(2, phase="Suspending", intent=begun)
+    seen = observed.ObservedState(job(status, state="suspended"), NOW, drivers=drivers, config_maps=traces)
+    decision = look(seen)
+    assert decision.status["phase"] == "Suspended"
+    assert [one.attempt for one in decision.before if isinstance(one, actions.DeleteSecret)] == secrets
 
 
 @pytest.mark.parametrize("older", [(), (OLDER,)], ids=["alone", "while an older one lives"])

@@ -1,4 +1,5 @@
-"""Answers without a JSON object: text and HTML of proxies and of the API server, over real connections."""
+"""Answers without a JSON object of the API server: text, HTML and JSON of proxies, and text of the API server itself,
+over real connections."""
 
 from __future__ import annotations
 
@@ -60,14 +61,19 @@ def refused(
     return asyncio.run(ask())
 
 
+@pytest.mark.parametrize(
+    "text", ["404 page not found", '{"error": "404 page not found"}'], ids=["text", "json"]
+)
 @pytest.mark.parametrize("status", [404, 409, 403, 422, 400], ids=str)
-def test_text_tells_nothing_of_an_object_whatever_its_status(tmp_path: Path, status: int) -> None:
+def test_what_is_no_status_tells_nothing_of_an_object_whatever_its_code(
+    tmp_path: Path, status: int, text: str
+) -> None:
     """Not even that it is gone: ``get`` would answer None, and a deletion that it is done."""
     for call in (
         lambda kube: kube.get(k.JOBS, "shop", "orders"),
         lambda kube: kube.delete(k.SECRETS, "shop", "token"),
     ):
-        error = refused(tmp_path, status, "404 page not found", call)
+        error = refused(tmp_path, status, text, call)
         assert type(error) is errors.ApiError
         assert error.status == status
         assert "404 page not found" in str(error)
@@ -93,6 +99,18 @@ def test_a_success_that_cannot_be_read_proves_nothing(tmp_path: Path, text: str)
     assert (error.status, error.made_nothing) == (0, False)
 
 
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [(404, errors.NotFound), (409, errors.Conflict), (403, errors.Forbidden), (422, errors.Invalid)],
+    ids=lambda value: str(value) if isinstance(value, int) else "",
+)
+def test_a_status_says_what_became_of_a_request(tmp_path: Path, status: int, kind: type) -> None:
+    text = json.dumps({"kind": "Status", "apiVersion": "v1", "message": "why", "code": status})
+    error = refused(tmp_path, status, text, lambda kube: kube.create(k.PODS, "shop", POD))
+    assert type(error) is kind
+    assert "why" in str(error)
+
+
 def test_a_server_with_too_much_to_do_says_so_in_text_and_is_asked_when_it_says(tmp_path: Path) -> None:
     error = refused(tmp_path, 429, BUSY, lambda kube: kube.create(k.PODS, "shop", POD))
     assert isinstance(error, errors.Refused)
@@ -113,7 +131,7 @@ class Leases:
         if self.texts and self.texts[0][0] == request.method:
             return web.Response(status=self.texts.pop(0)[1], text=BUSY)
         if request.method == "GET":
-            return web.json_response(self.lease, status=200 if self.lease else 404)
+            return web.json_response(self.lease or {"kind": "Status"}, status=200 if self.lease else 404)
         self.lease = json.loads(await request.read())
         self.made += request.method == "POST"
         self.renewals += 1

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from sparkstate_operator import hooks, logs
+from sparkstate_operator import errors, hooks, logs
 from sparkstate_operator.cli import values
 from sparkstate_operator.config import Config
 from sparkstate_operator.lease import LeaseSettings
@@ -199,5 +199,8 @@ def release(**options: Any) -> None:
         options["lease_namespace"], options["lease_name"], identity, options["lease_seconds"]
     )
     which = (options["namespaces"], options["kubeconfig"], options["operator_class"])
-    count = asyncio.run(letting_go.release(lease, *which))
+    try:
+        count = asyncio.run(letting_go.release(lease, *which))
+    except errors.ApiError as error:
+        raise click.ClickException(str(error)) from error
     click.echo(f"{count} objects were let go")

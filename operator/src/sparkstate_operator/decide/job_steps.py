@@ -12,6 +12,7 @@ from sparkstate_operator.decide import (
     precedence,
     recovering,
     redirecting,
+    removing,
     starting,
     stopping,
     upgrading,
@@ -130,6 +131,7 @@ def _stop(draft: Draft, wanted: Revision) -> None:
         return
     suspended = draft.intent.get("action") == "suspend" and _suspended(draft)
     ended = redirecting.present(draft)
+    removing.give_up_number(draft)
     draft.end_act()
     if suspended:
         # No attempt follows now. The one that does when the job goes on is judged by the attempt that has ended.

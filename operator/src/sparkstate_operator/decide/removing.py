@@ -50,17 +50,23 @@ def remove_all(draft: Draft, *, purged: bool) -> None:
             actions.DeleteSnapshot(one, "the job is purged") for one in own if one.deleting_at is None
         )
     draft.acts.extend(actions.DeleteAttempt(child) for child in seen.config_maps)
-    _secret_alone(draft)
+    draft.acts.extend(_secret_alone(draft))
     draft.acts.extend(actions.DeleteChild(child) for child in seen.children or ())
     draft.acts.extend(actions.DeleteRevision(child) for child in seen.revisions)
     draft.acts.append(actions.RemoveFinalizer())
 
 
-def _secret_alone(draft: Draft) -> None:
+def give_up_number(draft: Draft) -> None:
+    """Before the status names another attempt, or none that runs: delete the Secret of an attempt of which nothing else
+    was made. It goes before the status is written, because afterwards nothing leads to it."""
+    if draft.pod is None:
+        draft.before.extend(_secret_alone(draft))
+
+
+def _secret_alone(draft: Draft) -> list[actions.DeleteSecret]:
     """The Secret is made before the ConfigMap. Where a quota or a webhook refused the latter, or the operator ended
-    between the two, nothing but the status leads to the Secret, and nobody lists Secrets."""
+    between the two, nothing but the status leads to the Secret, and nobody lists Secrets. The look must have read the
+    ConfigMaps, as one does while there is an act under way."""
     attempt = draft.attempt
-    if 0 < attempt <= naming.MAX_ATTEMPT and all(
-        child.attempt != attempt for child in draft.seen.config_maps
-    ):
-        draft.acts.append(actions.DeleteSecret(attempt))
+    traced = any(child.attempt == attempt for child in draft.seen.config_maps)
+    return [actions.DeleteSecret(attempt)] if 0 < attempt <= naming.MAX_ATTEMPT and not traced else []

@@ -223,7 +223,7 @@ class Kube:
             self._count(verb, kind.plural, 0)
             raise errors.ApiError(0, f"{verb} {path}: no answer ({type(error).__name__}: {error})") from error
         self._count(verb, kind.plural, response.status)
-        document, retry_after = _document(data), response.headers.get("Retry-After")
+        document, retry_after = _document(data, response.status), response.headers.get("Retry-After")
         if document is None:
             raise _unreadable(response.status, verb, path, data, retry_after)
         if response.status >= 400:
@@ -245,24 +245,28 @@ def _trimmed(document: Object) -> Object:
     return document
 
 
-def _document(data: bytes) -> Object | None:
-    """The JSON object in an answer, None for any other answer. A proxy answers with text or HTML, and so does the API
-    server itself where it turns a request away (429) or knows no such resource."""
+def _document(data: bytes, status: int) -> Object | None:
+    """The JSON object in an answer, and in a refusal only a ``Status``; None for any other answer. A proxy answers with
+    text, HTML or JSON of its own. The API server itself answers with text where it turns a request away (429), or where
+    it knows no such resource."""
     try:
         found = json.loads(data)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    if not isinstance(found, dict) or (status >= 400 and found.get("kind") != "Status"):
+        return None
+    return found
 
 
 def _unreadable(status: int, verb: str, path: str, data: bytes, retry_after: str | None) -> errors.ApiError:
-    """The error for an answer without a JSON object. Of the statuses only 429 keeps its meaning.
+    """The error for an answer that the API server gives of no object. Of the statuses only 429 keeps its meaning.
 
     Any other answer may come from a program between the operator and the API server, and tells nothing of an object.
     Taken for ``NotFound``, the 404 of a proxy would say that a job is gone, or that no operator holds the Lease.
     """
     text = data[:SHOWN].decode(errors="replace").strip()
-    message = f"{verb} {path}: the answer is not a JSON object: {text!r} ({status})"
+    wanted = "Status of the API server" if status >= 400 else "JSON object"
+    message = f"{verb} {path}: the answer is not a {wanted}: {text!r} ({status})"
     delay_s = _delay_s(retry_after)
     if status == 429:
         return errors.Refused(status, message, delay_s)
