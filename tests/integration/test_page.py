@@ -13,18 +13,8 @@ from sparkstate import errors, keys
 from sparkstate.control import client, documents, server
 from sparkstate_tools.drivers import control_job
 from sparkstate_tools.drivers.control_job import TOKEN, InMemoryJob, checkpoint, slot
-from sparkstate_tools.parts import browser as browsers
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture(scope="module")
-def chromium(request: pytest.FixtureRequest) -> Iterator[Browser]:
-    capture = request.config.pluginmanager.getplugin("capturemanager")
-    with capture.global_and_fixture_disabled():  # an installation shows its progress
-        executable = browsers.chromium()
-    with browsers.launched(executable) as running:
-        yield running
 
 
 @pytest.fixture

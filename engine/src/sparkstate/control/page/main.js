@@ -148,7 +148,10 @@ byId("savepoint").addEventListener("click", takeSavepoint);
 addEventListener("hashchange", () => token.takeFromAddress() && refresh());
 document.addEventListener("visibilitychange", () => document.hidden || refresh());
 byId("logs").addEventListener("toggle", refresh);
-byId("log-source").addEventListener("change", refresh);
+byId("log-source").addEventListener("change", () => {
+  logs.turn();
+  refresh();
+});
 new ResizeObserver(drawChart).observe(byId("chart"));
 new ResizeObserver(operators.drawPicture).observe(byId("graph"));
 new ResizeObserver(() => series.draw(recoveries)).observe(byId("series-charts"));
