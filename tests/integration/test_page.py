@@ -245,18 +245,20 @@ def test_a_recovery_appears_with_its_cause_and_how_long_it_took(open_page: Open,
     expect_tile(page, "Restarts", re.compile(r"^1\s"))
 
 
-def test_of_many_recoveries_the_newest_are_shown_and_the_rest_counted(
+def test_of_many_recoveries_the_newest_are_shown_and_all_restarts_counted(
     open_page: Open, job: InMemoryJob
 ) -> None:
     many = [
         documents.Recovery(at_ms=number, cause=f"cause {number}", duration_ms=1, incarnation=number)
         for number in range(1, 31)
     ]
-    job.update(recoveries=tuple(many))
-    items = open_page().locator("#recoveries > li")
+    job.update(recoveries=tuple(many), restarts=1_250)
+    page = open_page()
+    items = page.locator("#recoveries > li")
     expect(items).to_have_count(11)
     expect(items.first).to_contain_text("cause 30")
     expect(items.last).to_have_text("and 20 earlier")
+    expect(page.locator("#restarts")).to_have_text("1,250 restarts in this driver's life")
 
 
 def test_the_button_takes_a_savepoint_and_follows_it_to_its_end(open_page: Open, job: InMemoryJob) -> None:
