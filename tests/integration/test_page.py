@@ -261,34 +261,6 @@ def test_of_many_recoveries_the_newest_are_shown_and_all_restarts_counted(
     expect(page.locator("#restarts")).to_have_text("1,250 restarts in this driver's life")
 
 
-def test_the_button_takes_a_savepoint_and_follows_it_to_its_end(open_page: Open, job: InMemoryJob) -> None:
-    page = open_page()
-    button = page.get_by_role("button", name="Take a savepoint")
-    button.click()
-    expect(button).to_be_disabled()
-    expect(page.locator("#savepoint-result")).to_contain_text("waiting for the end of the epoch")
-    (request,) = job.requests()
-    assert (request.stop, request.drain, request.target_directory) == (False, False, None)
-    assert request.trigger_id is not None
-    job.history.append(checkpoint(3, kind=documents.CheckpointKind.SAVEPOINT, path="file:///s/savepoint-3"))
-    job.finish_savepoint(
-        request.trigger_id, status=documents.SavepointPhase.COMPLETED, location="file:///s/savepoint-3"
-    )
-    expect(page.locator("#savepoint-result")).to_have_text("Saved: file:///s/savepoint-3")
-    expect(page.locator("#savepoints")).to_contain_text("file:///s/savepoint-3")
-    expect(button).to_be_enabled()
-
-
-def test_a_savepoint_that_fails_says_why(open_page: Open, job: InMemoryJob) -> None:
-    page = open_page()
-    page.get_by_role("button", name="Take a savepoint").click()
-    expect(page.locator("#savepoint-result")).to_be_visible()
-    (request,) = job.requests()
-    assert request.trigger_id is not None
-    job.finish_savepoint(request.trigger_id, status=documents.SavepointPhase.FAILED, failure="s3://b is away")
-    expect(page.locator("#savepoint-result")).to_have_text("Failed: s3://b is away")
-
-
 def test_a_lost_driver_is_said_and_its_return_noticed(
     open_page: Open, control: server.ControlServer, job: InMemoryJob
 ) -> None:
