@@ -69,7 +69,7 @@ def has_far_times(column: pa.ChunkedArray) -> bool:
 
 
 def csv_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The texts that Arrow gives the values of such a column in CSV, also where it knows none: beyond the year 32767 it
+    """The texts that Arrow gives the values of such a column in CSV, even where it knows none: beyond the year 32767 it
     tells a wrong year, or writes that the value is out of range."""
     values = column.cast(numbers(column.type)).to_pylist()
     if pa.types.is_date32(column.type):
