@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import types as T
 from support.spark import spark_session
@@ -66,6 +67,29 @@ def test_spark_reads_a_value_back_under_its_own_type(spark: Any, tmp_path: Path,
     schema = T.StructType([T.StructField("v", frame.schema["v"].dataType)])
     (row,) = spark.read.schema(schema).option("mode", "FAILFAST").json(str(tmp_path / "file.json")).collect()
     assert is_same(row["v"], frame.first()["v"])
+
+
+@pytest.mark.parametrize("form", ["json", "csv"])
+def test_spark_reads_back_times_in_years_that_python_does_not_have(
+    spark: Any, tmp_path: Path, form: str
+) -> None:
+    """Python cannot hold them either, so Spark compares their numbers."""
+    us = [-(2**63) + 1, -62_167_219_200_000_001, -62_135_596_800_000_001, 253_402_300_800_000_000, 2**63 - 1]
+    day = [-(2**31), -719_529, -719_163, 2_932_897, 2**31 - 1]
+    table = pa.table(
+        {
+            "at": pa.array(us, pa.int64()).cast(pa.timestamp("us", "UTC")),
+            "ntz": pa.array(us, pa.int64()).cast(pa.timestamp("us")),
+            "day": pa.array(day, pa.int32()).cast(pa.date32()),
+        }
+    )
+    file_sink._WRITERS[form](table, tmp_path / "file", {})
+    reading = spark.read.schema("at timestamp, ntz timestamp_ntz, day date").option("mode", "FAILFAST")
+    frame = getattr(reading.option("header", True), form)(str(tmp_path / "file"))
+    rows = frame.selectExpr(
+        "unix_micros(at)", "unix_micros(cast(ntz as timestamp))", "unix_date(day)"
+    ).collect()
+    assert [tuple(row) for row in rows] == [*zip(us, us, day, strict=True)]
 
 
 @pytest.mark.parametrize("sql", SAME_TEXT.values(), ids=SAME_TEXT)

@@ -13,18 +13,8 @@ from sparkstate import errors, keys
 from sparkstate.control import client, documents, server
 from sparkstate_tools.drivers import control_job
 from sparkstate_tools.drivers.control_job import TOKEN, InMemoryJob, checkpoint, slot
-from sparkstate_tools.parts import browser as browsers
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture(scope="module")
-def chromium(request: pytest.FixtureRequest) -> Iterator[Browser]:
-    capture = request.config.pluginmanager.getplugin("capturemanager")
-    with capture.global_and_fixture_disabled():  # an installation shows its progress
-        executable = browsers.chromium()
-    with browsers.launched(executable) as running:
-        yield running
 
 
 @pytest.fixture
@@ -255,46 +245,20 @@ def test_a_recovery_appears_with_its_cause_and_how_long_it_took(open_page: Open,
     expect_tile(page, "Restarts", re.compile(r"^1\s"))
 
 
-def test_of_many_recoveries_the_newest_are_shown_and_the_rest_counted(
+def test_of_many_recoveries_the_newest_are_shown_and_all_restarts_counted(
     open_page: Open, job: InMemoryJob
 ) -> None:
     many = [
         documents.Recovery(at_ms=number, cause=f"cause {number}", duration_ms=1, incarnation=number)
         for number in range(1, 31)
     ]
-    job.update(recoveries=tuple(many))
-    items = open_page().locator("#recoveries > li")
+    job.update(recoveries=tuple(many), restarts=1_250)
+    page = open_page()
+    items = page.locator("#recoveries > li")
     expect(items).to_have_count(11)
     expect(items.first).to_contain_text("cause 30")
     expect(items.last).to_have_text("and 20 earlier")
-
-
-def test_the_button_takes_a_savepoint_and_follows_it_to_its_end(open_page: Open, job: InMemoryJob) -> None:
-    page = open_page()
-    button = page.get_by_role("button", name="Take a savepoint")
-    button.click()
-    expect(button).to_be_disabled()
-    expect(page.locator("#savepoint-result")).to_contain_text("waiting for the end of the epoch")
-    (request,) = job.requests()
-    assert (request.stop, request.drain, request.target_directory) == (False, False, None)
-    assert request.trigger_id is not None
-    job.history.append(checkpoint(3, kind=documents.CheckpointKind.SAVEPOINT, path="file:///s/savepoint-3"))
-    job.finish_savepoint(
-        request.trigger_id, status=documents.SavepointPhase.COMPLETED, location="file:///s/savepoint-3"
-    )
-    expect(page.locator("#savepoint-result")).to_have_text("Saved: file:///s/savepoint-3")
-    expect(page.locator("#savepoints")).to_contain_text("file:///s/savepoint-3")
-    expect(button).to_be_enabled()
-
-
-def test_a_savepoint_that_fails_says_why(open_page: Open, job: InMemoryJob) -> None:
-    page = open_page()
-    page.get_by_role("button", name="Take a savepoint").click()
-    expect(page.locator("#savepoint-result")).to_be_visible()
-    (request,) = job.requests()
-    assert request.trigger_id is not None
-    job.finish_savepoint(request.trigger_id, status=documents.SavepointPhase.FAILED, failure="s3://b is away")
-    expect(page.locator("#savepoint-result")).to_have_text("Failed: s3://b is away")
+    expect(page.locator("#restarts")).to_have_text("1,250 restarts in this driver's life")
 
 
 def test_a_lost_driver_is_said_and_its_return_noticed(

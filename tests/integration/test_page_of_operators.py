@@ -16,20 +16,10 @@ from sparkstate import keys
 from sparkstate.control import documents, picture, server
 from sparkstate.control.picture import NodeKind
 from sparkstate_tools.drivers.control_job import TOKEN, InMemoryJob, slot
-from sparkstate_tools.parts import browser as browsers
 
 pytestmark = pytest.mark.browser
 WIDTHS = pytest.mark.parametrize("width", [400, 800, 1200, 2000])
 EVIL = "<img src=x onerror=alert(1)><script>alert(2)</script>&amp;"
-
-
-@pytest.fixture(scope="module")
-def chromium(request: pytest.FixtureRequest) -> Iterator[Browser]:
-    capture = request.config.pluginmanager.getplugin("capturemanager")
-    with capture.global_and_fixture_disabled():  # an installation shows its progress
-        executable = browsers.chromium()
-    with browsers.launched(executable) as running:
-        yield running
 
 
 @pytest.fixture
@@ -266,12 +256,13 @@ def test_the_last_lines_are_asked_for_while_somebody_looks(open_page: Open, job:
     page.get_by_label("Log", exact=True).select_option("slot-0")
     expect(page.locator("#log-lines")).to_contain_text("line 199 of slot 0")
     assert page.locator("#log-lines").evaluate("each => each.scrollTop > 0")  # the newest are in sight
-    page.get_by_label("Log", exact=True).select_option("slot-1")
-    expect(page.locator("#log-problem")).to_have_text("No line yet.")
     job.update(slots=(slot(0), slot(1), slot(2)))
     page.get_by_label("Log", exact=True).select_option("slot-2")
     expect(page.locator("#log-problem")).to_contain_text("there is no log of 'slot-2' now")
+    expect(page.locator("#log-lines")).to_have_text("")  # and not the lines of slot 0
     expect(page.locator("#banner")).to_be_hidden()
+    page.get_by_label("Log", exact=True).select_option("slot-1")
+    expect(page.locator("#log-problem")).to_have_text("No line yet.")
 
 
 def test_long_work_shows_bytes_and_the_time_left(open_page: Open, job: InMemoryJob) -> None:

@@ -23,9 +23,11 @@ from sparkstate.driver import attempt, claiming, incarnation, preparing, startin
 from sparkstate.driver.context import DriverContext
 from sparkstate.driver.epoch_loop import EpochLoop
 from sparkstate.driver.job import JobDriver
+from sparkstate.driver.outcomes import Outcome
 from sparkstate.driver.parts import Origin, Parts
 from sparkstate.driver.view import JobView
 from sparkstate.log.fence import Verdict
+from sparkstate.log.records import SavepointCommitted
 from sparkstate.settings import CheckpointSettings, EntryPoint, JobSettings
 from sparkstate.slots.last_lines import LastLines
 from sparkstate.spark import capture
@@ -46,9 +48,11 @@ class Life:
     context: DriverContext = field(init=False)
     loop: EpochLoop = field(init=False)
     pauses: Any = None
+    stopped_with: SavepointCommitted | None = None
+    """What the log says once something has failed."""
 
-    def live(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """From the begin to the end, whichever that is."""
+    def live(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Outcome | None:
+        """From the begin to the end, whichever that is. None: the job has failed."""
         settings = JobSettings(
             name="job", entry=EntryPoint(module="a"), checkpoint=CheckpointSettings(storage=str(folder))
         )
@@ -56,7 +60,8 @@ class Life:
         options = Namespace(attempt=1, token_file=None, listen="", status_file=None)
         spark = cast("Any", SimpleNamespace(claimed=lambda life: None))
         with contextlib.suppress(errors.SparkstateError):
-            attempt.run(options, settings, (), spark, None, lambda told: None, LastLines())
+            return attempt.run(options, settings, (), spark, None, lambda told: None, LastLines())
+        return None
 
     def happens(self, where: str) -> None:
         """The next event there."""
@@ -135,7 +140,7 @@ class _Driver(JobDriver):
         life.context = context
 
     def _parts(self, *_: object) -> Parts:
-        job_storage = mock.MagicMock(outages=self._context.view.outages)
+        job_storage = mock.MagicMock(outages=self._context.view.outages, stopped_with=self._life.stopped_with)
         guard = SimpleNamespace(check=self._life.check, cause=None, reason_behind=lambda error: error)
         return cast("Parts", mock.MagicMock(context=self._context, job_storage=job_storage, guard=guard))
 

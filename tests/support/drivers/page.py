@@ -86,9 +86,9 @@ def watched(chromium: Browser, address: str) -> Iterator[Open]:
 
 
 def is_problem(message: str) -> bool:
-    """Refused tokens, lost drivers and slots are part of the tests; the rest on the console is not."""
+    """Refused keys, lost drivers and slots are part of the tests; the rest on the console is not."""
     return not re.search(
-        r"status of (401|404|503)|ERR_CONNECTION_REFUSED|ERR_EMPTY_RESPONSE|ERR_CONNECTION_RESET", message
+        r"status of (401|403|404|503)|ERR_CONNECTION_REFUSED|ERR_EMPTY_RESPONSE|ERR_CONNECTION_RESET", message
     )
 
 

@@ -73,7 +73,7 @@ class StoredJob:
         files = self._write(url, content) if content else ()
         committed = self._savepoints.commit(url, self._metadata(trigger_id, number, epoch, stop, files))
         if stop:
-            self._log.close_lineage(committed.url, committed.trigger_id)
+            self._log.close_lineage(committed)
         return url
 
     def complete(self, url: str, trigger_id: str, epoch: int) -> None:

@@ -248,9 +248,9 @@ def test_a_deletion_that_was_cut_is_finished_by_the_next_sweep(root, opened, tmp
 
 def test_closing_is_idempotent_and_ends_the_attempt(job, root, opened, tmp_path):
     committed, _ = job.take(folder=tmp_path)
-    job.log.close_lineage(committed.url, committed.trigger_id)
+    job.log.close_lineage(committed)
     number = job.log.state.last_number
-    job.log.close_lineage(committed.url, committed.trigger_id)
+    job.log.close_lineage(committed)
     assert job.log.state.last_number == number
     with pytest.raises(errors.Fenced, match="stopped with the savepoint"):
         Job(root, job.url, opened, attempt=1)

@@ -57,6 +57,7 @@ def test_the_shell_is_the_page_its_scripts_and_style_and_nothing_else() -> None:
         "/ui/operators.js",
         "/ui/page.css",
         "/ui/panels.js",
+        "/ui/savepoint.js",
         "/ui/series.js",
         "/ui/token.js",
     ]

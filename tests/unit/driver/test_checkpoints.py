@@ -229,6 +229,41 @@ def test_a_log_that_is_away_for_a_moment_keeps_no_job_from_its_stop(
     assert status is not None and status.status == SavepointPhase.COMPLETED
 
 
+def test_a_stop_that_comes_to_its_end_after_its_incarnation_stops_no_other(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its output takes long to publish, and a slot is lost meanwhile. The next incarnation could complete nothing."""
+    job_storage = running.job_storage
+    publish = job_storage.publish
+
+    def slowly(metadata: CheckpointMetadata, given_up: Any) -> None:
+        monkeypatch.setattr(job_storage, "publish", publish)
+        running.checkpoints.abandon()
+        assert job_storage.begin_incarnation(job_storage.restore_point(), lambda number: None) == 2
+        publish(metadata, given_up)
+
+    monkeypatch.setattr(job_storage, "publish", slowly)
+    running.slot.epoch(0, slots.rows(("a", 1)))
+    request = SavepointTrigger(trigger_id="end", stop=True)
+    running.requests.add(request)
+    running.checkpoints.start(0, Watermarks(()), capture.CapturedPosition(), request).ended.wait(30)
+    assert job_storage.log.check().closed is None and job_storage.stopped_with is None
+    status = running.requests.find("end")
+    assert status is not None and status.status == SavepointPhase.FAILED
+    assert "goes on as incarnation 2" in (status.failure or "")
+
+
+def test_no_incarnation_begins_once_the_job_was_stopped(running: Running) -> None:
+    running.slot.epoch(0, slots.rows(("a", 1)))
+    job_storage, request = running.job_storage, SavepointTrigger(trigger_id="end", stop=True)
+    running.requests.add(request)
+    running.checkpoints.start(0, Watermarks(()), capture.CapturedPosition(), request).settle()
+    with pytest.raises(errors.Fenced, match="was stopped with the savepoint"):
+        job_storage.begin_incarnation(job_storage.restore_point(), lambda number: None)
+    saved = job_storage.stopped_with
+    assert saved is not None and (saved.trigger_id, saved.epoch) == ("end", 0)
+
+
 def draining_loop(running: Running) -> EpochLoop:
     """Over an incarnation that has just begun. The last epoch of a drain sums up one more row, as a timer might."""
     result: Any = SimpleNamespace(

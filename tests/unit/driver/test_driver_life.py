@@ -21,6 +21,7 @@ from sparkstate.control import driver_life
 from sparkstate.control.documents import DriverPhase, JobIdentity
 from sparkstate.driver.storage_outages import Ending
 from sparkstate.driver.view import JobView
+from sparkstate.log.records import SavepointCommitted
 
 ARROWS = {(before, row) for row in driver_life.TABLE for before in row.ends}
 
@@ -178,6 +179,27 @@ def test_every_arrow_of_the_table_is_gone_by_a_driver_and_no_driver_goes_another
         assert {row for _, row in made.arrows} & {driver_life.FINISHES, driver_life.FAILS}, f"{life}: no end"
         gone |= made.arrows
     assert driver_lives.told(ARROWS - gone) == [], "no driver goes there"
+
+
+@pytest.mark.parametrize("where", ["run", "restore"])
+def test_a_driver_that_its_log_calls_stopped_has_no_further_incarnation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """A slot was lost after the lineage was closed, and whoever asked for the stop has been told of it."""
+    saved = SavepointCommitted(
+        trigger_id="end",
+        url="s3://b/sp",
+        checksum="c",
+        checkpoint_id=3,
+        epoch=7,
+        incarnation=1,
+        timestamp_ms=0,
+    )
+    life = driver_lives.Life({where: [LOST]}, stopped_with=saved)
+    outcome = life.live(tmp_path, monkeypatch)
+    assert outcome is not None and outcome.reason == "Suspended"
+    assert outcome.savepoint == {"location": "s3://b/sp", "epoch": 7, "trigger_id": "end"}
+    assert driver_life.RECOVERS not in {row for _, row in life.arrows}
 
 
 RECOVERY = "tests/integration/test_recovery.py::"

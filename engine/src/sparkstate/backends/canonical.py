@@ -127,7 +127,7 @@ class TableCodec:
         decoded = self._key.decode(key)[0]
         if namespace == composite.DEFAULT_NAMESPACE:
             return decoded
-        return base.NamespacedCell(decoded, composite.NAMESPACES.decode(namespace)[0])
+        return base.NamespacedCell(decoded, composite.decode_namespace(namespace)[0])
 
     def timer_row(self, table: int, timer: base.Timer) -> CanonicalRow:
         """A timer as a row; its timestamp is the ``sub``."""
@@ -146,7 +146,7 @@ class TableCodec:
             composite.decode_long(row.sub),
             self._key.decode(row.key)[0],
             row.key_group,
-            composite.NAMESPACES.decode(row.namespace)[0],
+            composite.decode_namespace(row.namespace)[0],
         )
 
 

@@ -19,6 +19,7 @@ from sparkstate.conformance.kit import (
     table,
     timer,
 )
+from sparkstate.serde import composite
 
 NAMESPACES: Final = (
     None,
@@ -32,13 +33,17 @@ NAMESPACES: Final = (
     ("w", 1),
     (0, 3_600_000),
     1.5,
+    1,
     True,
+    1.0,
+    (1, "w"),
+    (True, "w"),
 )
 """Those that a namespace may be, and those that an encoding may mix up. None is the default one."""
 
 
 def _cell(namespace: Any) -> Any:
-    return "a" if namespace is None else NamespacedCell("a", namespace)
+    return "a" if namespace is None else NamespacedCell("a", composite.told_apart(namespace))
 
 
 def _fill(store: ShardStore) -> None:
@@ -50,7 +55,7 @@ def _fill(store: ShardStore) -> None:
                 _cell(space): ListChange(items=[f"{number}"] * (number + 1)) for number, space in numbered
             },
             maps={_cell(space): MapChange(entries={number: float(number)}) for number, space in numbered},
-            timers={timer(number % 3, "a", space): True for number, space in numbered},
+            timers={timer(number % 3, "a", composite.told_apart(space)): True for number, space in numbered},
         ),
         KEYS,
     )

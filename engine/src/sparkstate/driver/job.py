@@ -87,6 +87,12 @@ class JobDriver:
             except Ending as error:
                 self._context.say(str(error))
             except errors.SparkstateError as error:
+                saved = parts.job_storage.stopped_with
+                if (
+                    saved is not None
+                ):  # nobody waits for another incarnation: whoever asked for the stop was told of it
+                    self._context.say(f"{error.reason}: {error}")
+                    return outcomes.stopped(saved)
                 self._restarts.wait_after(error, parts)
             else:
                 return outcomes.of(end, self._context.view)

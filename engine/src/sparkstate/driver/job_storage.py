@@ -242,9 +242,17 @@ class JobStorage:
                 raise errors.StateError(
                     f"the savepoint {url} is not in the log. This is a bug. Please report."
                 )
-            self.log.close_lineage(committed.url, trigger_id)
+            self.log.close_lineage(committed)
 
         self._insist(f"end with savepoint {trigger_id}", close, given_up)
+
+    @property
+    def stopped_with(self) -> SavepointCommitted | None:
+        """The savepoint that this attempt was stopped with, by the newest entry that was read; None: it goes on."""
+        state = self.log.state
+        if state.closed is None or state.closed.attempt != self.log.token.attempt:
+            return None
+        return next((one for one in state.savepoints if one.url == state.closed.savepoint_url), None)
 
     def discard(self, checkpoint_id: int) -> None:
         """Delete what a failed checkpoint left; if that fails (storage away, fenced), a later sweep does it."""

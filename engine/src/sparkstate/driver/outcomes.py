@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from sparkstate.driver import termination_policy
 from sparkstate.driver.requests import Requests
 from sparkstate.driver.view import JobView
+from sparkstate.log.records import SavepointCommitted
 
 
 class End(enum.Enum):
@@ -43,6 +44,12 @@ class Outcome:
 def of(end: End, view: JobView) -> Outcome:
     """Of a job whose last incarnation ended so."""
     return Outcome(*_TOLD[end], savepoint=_stopped_with(view) if end is End.SAVEPOINT else None)
+
+
+def stopped(saved: SavepointCommitted) -> Outcome:
+    """Of a job that the log calls stopped with this savepoint, although something failed at its end."""
+    word = {"location": saved.url, "epoch": saved.epoch, "trigger_id": saved.trigger_id}
+    return Outcome(*_TOLD[End.SAVEPOINT], savepoint=word)
 
 
 def as_asked(requests: Requests) -> Outcome:

@@ -190,6 +190,7 @@ class ClaimedLog(_Log):
         try, and raises if no incarnation may begin after it: from its record on, no older one commits."""
 
         def decide(state: LogState) -> Record:
+            _require_open(state, self.token.attempt)
             require(state)
             return records.Incarnation(number=state.incarnation + 1, restored_from=restored_from, slots=slots)
 
@@ -197,12 +198,26 @@ class ClaimedLog(_Log):
             self.append_if(decide)
             return self.state.incarnation
 
-    def close_lineage(self, savepoint_url: str, trigger_id: str) -> None:
-        """Stop with savepoint: after this nothing commits and no life of this attempt runs again. Idempotent."""
+    def close_lineage(self, saved: records.SavepointCommitted) -> None:
+        """Stop with savepoint: after this nothing commits and no life of this attempt runs again. Idempotent.
+
+        Raises ``StateError`` if a newer incarnation has begun, which goes on: it could complete no checkpoint.
+        """
         closed = records.Closed(
-            savepoint_url=savepoint_url, trigger_id=trigger_id, attempt=self.token.attempt
+            savepoint_url=saved.url, trigger_id=saved.trigger_id, attempt=self.token.attempt
         )
-        self.append_if(lambda state: None if state.closed == closed else closed)
+
+        def decide(state: LogState) -> Record | None:
+            if state.closed == closed:
+                return None
+            if state.incarnation != saved.incarnation:
+                raise errors.StateError(
+                    f"the savepoint {saved.url} belongs to incarnation {saved.incarnation} and cannot stop the job, "
+                    f"which goes on as incarnation {state.incarnation}"
+                )
+            return closed
+
+        self.append_if(decide)
 
     def sweep(self) -> int:
         """Delete what compactions that were broken off left, right after :meth:`begin_incarnation`.
@@ -245,6 +260,10 @@ def _require_claimable(state: LogState, attempt: int) -> None:
             f"attempt {attempt} may not run: attempt {state.claim.attempt} ({state.claim.driver}) has "
             "claimed the lineage"
         )
+    _require_open(state, attempt)
+
+
+def _require_open(state: LogState, attempt: int) -> None:
     if state.closed is not None and state.closed.attempt >= attempt:
         raise errors.Fenced(
             f"attempt {attempt} was stopped with the savepoint {state.closed.savepoint_url} and does not run "

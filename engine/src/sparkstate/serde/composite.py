@@ -23,7 +23,7 @@ import decimal
 import math
 import struct
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from sparkstate import errors
 from sparkstate.serde import containers, enums, scalars
@@ -236,6 +236,8 @@ class _AnyCodec:
                 return b"\x06" + _encode_text(value.encode("utf-8", "surrogatepass"))[1:]
             case bytes():
                 return b"\x07" + _encode_text(value)[1:]
+            case TypedNamespace():
+                return value.stored
             case tuple():
                 return b"\x08" + b"".join([self.encode(item) for item in value]) + b"\x01"
             case _:
@@ -265,9 +267,66 @@ NAMESPACES: KeyCodec = _AnyCodec()
 """Codec of namespaces (None = the default one)."""
 
 
+_UNAMBIGUOUS: Final = frozenset({str, bytes, type(None)})
+
+
+class TypedNamespace:
+    """A namespace that Python takes for another one, which is stored in another way: 1, True and 1.0 are equal. It
+    stands for such a one wherever namespaces are compared. Two of them are equal if their stored forms are.
+    """
+
+    __slots__ = ("stored", "value")
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        self.stored = NAMESPACES.encode(value)
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is TypedNamespace and self.stored == other.stored
+
+    def __hash__(self) -> int:
+        return hash(self.stored)
+
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+
+def told_apart(namespace: Any) -> Any:
+    """The namespace as it is compared with others. For whole numbers and text it need not be called."""
+    if type(namespace) is tuple:  # the begin and end of a window; a loop takes half of the time of `any`
+        for item in namespace:
+            if type(item) is not int and type(item) not in _UNAMBIGUOUS:
+                break
+        else:
+            return namespace
+    return TypedNamespace(namespace) if _is_ambiguous(namespace) else namespace
+
+
+def as_given(namespace: Any) -> Any:
+    """The inverse of :func:`told_apart`."""
+    return namespace.value if type(namespace) is TypedNamespace else namespace
+
+
+def decode_namespace(data: bytes, at: int = 0) -> tuple[Any, int]:
+    """A stored namespace as it is compared with others, and the offset behind it."""
+    namespace, end = NAMESPACES.decode(data, at)
+    return told_apart(namespace), end
+
+
+def _is_ambiguous(namespace: Any) -> bool:
+    """Whether another type has an equal value. Of the three that have, whole numbers are by far the most frequent
+    namespaces, and stay as they are."""
+    if isinstance(namespace, bool):
+        return True
+    if isinstance(namespace, float):
+        return namespace.is_integer()
+    return isinstance(namespace, tuple) and any(map(_is_ambiguous, namespace))
+
+
 def require_namespace(namespace: Any) -> None:
     """Raise ``SerializationError`` for what can be no namespace of new entries. NaN equals nothing, so nobody would
     find them again; the codec takes it, because older versions have stored it."""
+    namespace = as_given(namespace)
     NAMESPACES.encode(namespace)
     items = namespace if isinstance(namespace, tuple) else (namespace,)
     for item in items:

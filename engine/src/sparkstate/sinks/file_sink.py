@@ -26,7 +26,7 @@ import pyarrow.parquet
 
 from sparkstate import errors, settings, storage
 from sparkstate.checkpoint.metadata import Committable
-from sparkstate.sinks import json_rows
+from sparkstate.sinks import far_times, json_rows
 from sparkstate.storage import arriving, naming
 from sparkstate.storage.objectstore import ObjectStore
 
@@ -95,10 +95,19 @@ def _write_parquet(table: pa.Table, target: Path, options: Mapping[str, str]) ->
 
 def _write_csv(table: pa.Table, target: Path, options: Mapping[str, str]) -> None:
     pyarrow.csv.write_csv(
-        table,
+        _with_far_times(table),
         target,
         pyarrow.csv.WriteOptions(delimiter=options.get("delimiter", ","), quoting_style="needed"),
     )
+
+
+def _with_far_times(table: pa.Table) -> pa.Table:
+    for index, column in enumerate(table.columns):
+        if far_times.is_time(column.type) and far_times.has_far_times(column):
+            table = table.set_column(
+                index, table.field(index).with_type(pa.string()), far_times.csv_texts(column)
+            )
+    return table
 
 
 def _write_json(table: pa.Table, target: Path, options: Mapping[str, str]) -> None:

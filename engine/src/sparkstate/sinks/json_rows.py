@@ -13,6 +13,8 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from sparkstate.sinks import far_times
+
 Form: TypeAlias = Callable[[Any], Any]
 """From a value as Arrow gives it, not null, to one for JSON."""
 
@@ -20,9 +22,17 @@ Form: TypeAlias = Callable[[Any], Any]
 def lines(batch: pa.RecordBatch) -> Iterator[str]:
     """One object for each row, without its end of line."""
     names = batch.schema.names
-    columns = [_values(column.to_pylist(), _form(column.type)) for column in batch.columns]
+    columns = [_column(column) for column in batch.columns]
     for row in zip(*columns, strict=True):
         yield _ENCODER.encode(dict(zip(names, row, strict=True)))
+
+
+def _column(column: pa.Array) -> list[Any]:
+    try:
+        return _values(column.to_pylist(), _form(column.type))
+    except OverflowError:  # a date or a timestamp in a year that Python does not have
+        numbers = column.cast(far_times.numbers(column.type))
+        return _values(numbers.to_pylist(), _form(column.type, numbers=True))
 
 
 def _text(value: Any) -> str:
@@ -43,18 +53,30 @@ def _values(values: Iterable[Any], form: Form | None) -> list[Any]:
     return [None if value is None else form(value) for value in values]
 
 
-def _form(kind: pa.DataType) -> Form | None:
-    """The form of values of a type; None where the encoder takes them as they are."""
+def _form(kind: pa.DataType, numbers: bool = False) -> Form | None:
+    """The form of values of a type; None where the encoder takes them as they are. With ``numbers``, dates and times
+    come as those."""
+    if numbers and far_times.is_time(kind):
+        return _of_number(kind)
     if pa.types.is_floating(kind):
         return lambda value: value if math.isfinite(value) else _float_text(value)
     if pa.types.is_map(kind):
-        return _of_map(_key_form(kind.key_type), _form(kind.item_type))
+        return _of_map(_key_form(kind.key_type, numbers), _form(kind.item_type, numbers))
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        element = _form(kind.value_type)
+        element = _form(kind.value_type, numbers)
         return None if element is None else lambda values: _values(values, element)
     if pa.types.is_struct(kind):
-        return _of_struct({field.name: form for field in kind if (form := _form(field.type)) is not None})
+        forms = {field.name: _form(field.type, numbers) for field in kind}
+        return _of_struct({name: form for name, form in forms.items() if form is not None})
     return None
+
+
+def _of_number(kind: pa.DataType) -> Form:
+    """The text that a date or a timestamp has as Python's, and beyond those the one that Spark writes and reads."""
+    if pa.types.is_date32(kind):
+        return far_times.date_text
+    zone = "" if kind.tz is None else "+00:00"  # the engine has all of Spark's in UTC
+    return lambda value: far_times.timestamp_text(value) + zone
 
 
 def _of_map(key: Form, item: Form | None) -> Form:
@@ -78,14 +100,16 @@ def _of_struct(forms: dict[str, Form]) -> Form | None:
     return form
 
 
-def _key_form(kind: pa.DataType) -> Callable[[Any], str]:
+def _key_form(kind: pa.DataType, numbers: bool) -> Callable[[Any], str]:
     """The text of a key: that of Spark's writer, except where it writes bytes of its memory, days or microseconds."""
     if pa.types.is_floating(kind):
         return _narrow_float_text if kind.bit_width < 64 else _float_text
     if pa.types.is_boolean(kind):
         return lambda value: "true" if value else "false"
+    if numbers and far_times.is_time(kind):
+        return _of_number(kind)
     if pa.types.is_nested(kind):
-        form = _form(kind)
+        form = _form(kind, numbers)
         return _ENCODER.encode if form is None else lambda value: _ENCODER.encode(form(value))
     return _text
 

@@ -31,8 +31,8 @@ class State(ABC):
     @abstractmethod
     def set_current_namespace(self, namespace: Hashable) -> None:
         """Choose the namespace (str, whole number of 64 bits, float, bool, bytes or a tuple of them); ``None`` is the
-        default one. Namespaces that Python holds equal, such as ``1``, ``1.0`` and ``True``, are different ones once
-        they are stored: use one of them. NaN is refused."""
+        default one. Namespaces of different types are different ones, even where Python holds them equal, as ``1``,
+        ``1.0`` and ``True``. NaN is refused."""
 
 
 class ValueState(State, Generic[T]):

@@ -91,7 +91,9 @@ def is_needed(draft: Draft, check: Check) -> bool:
         return False
     if check.strongest in (ChangeKind.IGNORE, ChangeKind.SCALE):
         return False
-    runs = draft.phase == "Running" and draft.pod is not None and draft.pod.death is Death.ALIVE
+    # A driver that goes back to its checkpoint while the question is open is still an attempt to keep.
+    ran = draft.phase == "Running" or (draft.phase in job_life.ATTEMPT and _has_begun(draft, check))
+    runs = ran and draft.pod is not None and draft.pod.death is Death.ALIVE
     stored = draft.status.get("lastCheckpoint") or draft.status.get("lastSavepoint")
     return runs and bool(check.start.uri or stored)
 
@@ -116,9 +118,12 @@ def _is_too_large(_: Draft, check: Check, _command: observed.Command | None) -> 
 
 def _is_not_begun(draft: Draft, check: Check, _: observed.Command | None) -> Answer | None:
     """Every later rule is about this check's own command."""
+    return None if _has_begun(draft, check) else Answer(Verdict.BEGINS)
+
+
+def _has_begun(draft: Draft, check: Check) -> bool:
     intent = draft.intent
-    ours = intent.get("action") == job_life.CHECK and intent.get("revision") == check.wanted.name
-    return None if ours else Answer(Verdict.BEGINS)
+    return intent.get("action") == job_life.CHECK and intent.get("revision") == check.wanted.name
 
 
 def _is_not_asked(_: Draft, _check: Check, command: observed.Command | None) -> Answer | None:

@@ -40,6 +40,13 @@ def watch(draft: Draft, revision: Revision) -> None:
     step(draft, revision, pod)
 
 
+def listen(draft: Draft, revision: Revision) -> None:
+    """The same for an attempt that lives. One that ends is left to other steps."""
+    pod = draft.pod
+    if pod is not None and precedence.first(WATCHED, draft, revision, pod) is None:
+        _live(draft, revision, pod)
+
+
 def _without_pod(draft: Draft, revision: Revision) -> None:
     """The pod's object is gone: what was last seen of it tells its end, or nobody does."""
     last = draft.seen.sightings.get(draft.attempt)

@@ -99,7 +99,7 @@ def _state_is_unproven(draft: Draft, upgrade: Upgrade) -> Step | None:
             return None
         case checking.Verdict.UNKNOWN:
             return partial(_replace_unchecked, why=found.why)
-    return lambda draft, _: checking.go_on(draft, check, found)
+    return partial(_ask, check=check, found=found)
 
 
 STEPS = (_needs_no_attempt, _state_is_missing, _nothing_runs, _pod_is_refused, _state_is_unproven)
@@ -139,6 +139,15 @@ def _begin(draft: Draft, upgrade: Upgrade) -> None:
 def _stay(draft: Draft, upgrade: Upgrade) -> None:
     checking.end(draft)
     refusing.of_pod(draft, upgrade.wanted)
+
+
+def _ask(draft: Draft, upgrade: Upgrade, check: checking.Check, found: checking.Answer) -> None:
+    """The new version may take ten minutes to answer. Meanwhile the job goes on by its old revision: its progress is
+    noted, and its savepoints are taken and let go."""
+    if upgrade.old is not None:
+        failover.listen(draft, upgrade.old)
+        history.keep(draft, upgrade.old)
+    checking.go_on(draft, check, found)
 
 
 def _replace_unchecked(draft: Draft, upgrade: Upgrade, why: str) -> None:

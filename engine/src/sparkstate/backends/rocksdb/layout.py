@@ -122,7 +122,7 @@ class RowCodec:
     def timer(self, row: bytes) -> Timer:
         """The inverse of :meth:`timer_row`."""
         key, at = self._key.decode(row, 10)
-        namespace, _ = composite.NAMESPACES.decode(row, at)
+        namespace, _ = composite.decode_namespace(row, at)
         return Timer(composite.decode_long(row), key, composite.decode_key_group(row[8:10]), namespace)
 
 

@@ -14,10 +14,10 @@ export class ApiError extends Error {
 }
 
 export const get = (path) => ask("GET", path);
-export const post = (path, body) => ask("POST", path, body);
+export const post = (path, body, key) => ask("POST", path, body, key);
 
-async function ask(method, path, body) {
-  const headers = { Authorization: `Bearer ${token.read() ?? ""}` };
+async function ask(method, path, body, key = token.read()) {
+  const headers = { Authorization: `Bearer ${key ?? ""}` };
   if (body !== undefined) headers["Content-Type"] = "application/json";
   let answer;
   try {

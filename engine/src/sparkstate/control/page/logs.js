@@ -3,9 +3,21 @@
 import * as api from "./api.js";
 import { byId, html, say } from "./dom.js";
 
+let shown = null;
+
+/** Empties the lines once another log is chosen: they would stand beneath its name. */
+export function turn() {
+  const source = byId("log-source").value;
+  if (source === shown) return;
+  shown = source;
+  byId("log-lines").textContent = "";
+  say(byId("log-problem"), "");
+}
+
 /** Offers the logs that there are, and shows the chosen one while the section is open. */
 export async function refresh(status) {
   offer(["driver", ...status.slots.map((slot) => `slot-${slot.index}`)]);
+  turn();
   if (!byId("logs").open) return;
   const source = byId("log-source").value;
   try {

@@ -7,11 +7,11 @@ import * as format from "./format.js";
 import * as logs from "./logs.js";
 import * as operators from "./operators.js";
 import * as panels from "./panels.js";
+import * as savepoint from "./savepoint.js";
 import * as series from "./series.js";
 import * as token from "./token.js";
 
 const REFRESH_MS = 2000;
-const POLL_MS = 500;
 const ENDING = ["STOPPING", "FINISHED", "FAILED"];
 const REFUSED = "The token was refused: it is wrong, or belongs to another job or attempt.";
 
@@ -21,8 +21,6 @@ let picked = null;
 let answeredAt = null;
 let timer = null;
 let asking = false;
-let saving = false;
-let over = false;
 
 async function refresh() {
   clearTimeout(timer);
@@ -63,8 +61,7 @@ function show(status, history) {
   panels.recoveries(status);
   panels.savepoints(checkpoints);
   panels.about(status);
-  over = ENDING.includes(status.phase);
-  byId("savepoint").disabled = saving || over;
+  savepoint.enable(ENDING.includes(status.phase));
   drawChart();
   freshness();
 }
@@ -115,40 +112,20 @@ function freshness() {
   if (answeredAt) byId("freshness").textContent = `updated ${format.time(answeredAt)}`;
 }
 
-async function takeSavepoint() {
-  const result = byId("savepoint-result");
-  saving = true;
-  byId("savepoint").disabled = true;
-  try {
-    let savepoint = await api.post("/v1/savepoints", {});
-    while (savepoint.status === "PENDING" || savepoint.status === "IN_PROGRESS") {
-      const now = savepoint.status === "PENDING" ? "waiting for the end of the epoch" : "in progress";
-      say(result, `${savepoint.trigger_id}: ${now} …`, "result");
-      await new Promise((resolve) => setTimeout(resolve, POLL_MS));
-      savepoint = await api.get(`/v1/savepoints/${encodeURIComponent(savepoint.trigger_id)}`);
-    }
-    const done = savepoint.status === "COMPLETED";
-    say(result, done ? `Saved: ${savepoint.location}` : `Failed: ${savepoint.failure}`, done ? "result" : "result bad");
-  } catch (failure) {
-    say(result, `Failed: ${failure.message}${failure.remedy ? ` (${failure.remedy})` : ""}`, "result bad");
-  } finally {
-    saving = false;
-    byId("savepoint").disabled = over;
-    refresh();
-  }
-}
-
 byId("ask").addEventListener("submit", (event) => {
   event.preventDefault();
   token.keep(byId("token").value);
   byId("token").value = "";
   refresh();
 });
-byId("savepoint").addEventListener("click", takeSavepoint);
+savepoint.bind(refresh);
 addEventListener("hashchange", () => token.takeFromAddress() && refresh());
 document.addEventListener("visibilitychange", () => document.hidden || refresh());
 byId("logs").addEventListener("toggle", refresh);
-byId("log-source").addEventListener("change", refresh);
+byId("log-source").addEventListener("change", () => {
+  logs.turn();
+  refresh();
+});
 new ResizeObserver(drawChart).observe(byId("chart"));
 new ResizeObserver(operators.drawPicture).observe(byId("graph"));
 new ResizeObserver(() => series.draw(recoveries)).observe(byId("series-charts"));

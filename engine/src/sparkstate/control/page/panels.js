@@ -167,7 +167,8 @@ function metricValue(one) {
 
 /** Newest first. */
 export function recoveries(status) {
-  byId("restarts").textContent = status.recoveries.length ? `${status.recoveries.length} in this driver's life` : "";
+  const restarts = status.restarts === 1 ? "1 restart" : `${format.count(status.restarts)} restarts`;
+  byId("restarts").textContent = status.restarts ? `${restarts} in this driver's life` : "";
   const items = status.recoveries.toReversed().map((one) => {
     const took = one.duration_ms === null ? "under way" : `took ${format.duration(one.duration_ms)}`;
     const source = one.restored_from ?? (one.duration_ms === null ? null : "an empty state");

@@ -19,6 +19,7 @@ from sparkstate.operators.rows import frames
 from sparkstate.operators.state.column_timers import ColumnTimers
 from sparkstate.operators.state.overlay import TimerOverlay
 from sparkstate.operators.state.runtime_context import OperatorRuntimeContext
+from sparkstate.serde import composite
 from sparkstate.state import descriptors
 
 S = TypeVar("S")
@@ -197,4 +198,4 @@ class Context(functions.OnTimersContext):
         return self.domain
 
     def namespace(self) -> Any:
-        return self.timer_namespace
+        return composite.as_given(self.timer_namespace)

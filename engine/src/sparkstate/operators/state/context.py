@@ -91,7 +91,7 @@ class Cursor(OnTimerContext):
         return self.domain
 
     def namespace(self) -> Any:
-        return self.timer_namespace
+        return composite.as_given(self.timer_namespace)
 
     def reset_namespaces(self) -> None:
         """Back to the default namespace, at the end of a record or timer."""
@@ -151,6 +151,8 @@ class BoundTimerService(TimerService):
             timestamp = _whole(timestamp)
         if namespace is not None:
             self._check(namespace)
+            if type(namespace) is not int and type(namespace) is not str:
+                namespace = composite.told_apart(namespace)
         timers.put(
             (timestamp, self._cursor.keys[self._cursor.number], namespace), registered, self._cursor.journal
         )

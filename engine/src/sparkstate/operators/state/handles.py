@@ -18,7 +18,7 @@ from sparkstate.operators.state.column_entries import ColumnEntries, PairEntries
 from sparkstate.operators.state.context import Cursor
 from sparkstate.operators.state.known_keys import KnownKeys, Numbers
 from sparkstate.operators.state.overlay import MISSING, TableOverlay
-from sparkstate.serde import expiring
+from sparkstate.serde import composite, expiring
 from sparkstate.serde.typeinfo import TypeInformation
 from sparkstate.state import api
 from sparkstate.state.folding import AggregateFunction, ReduceFunction
@@ -71,6 +71,8 @@ class StateHandle:
             self._namespace = None
             self._entries, self._read = self._table.entries, self._table.read
             return
+        if type(namespace) is not int and type(namespace) is not str:
+            namespace = composite.told_apart(namespace)
         self._entries, self._read = self._table.room(namespace)
         if self._namespace is None:
             self._cursor.namespaced.append(self)

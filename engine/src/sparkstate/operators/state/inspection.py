@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sparkstate.backends.base import NamespacedCell, StateKind, TableSpec
-from sparkstate.serde import expiring, packed
+from sparkstate.serde import composite, expiring, packed
 
 
 def read_cell(
@@ -25,7 +25,7 @@ def read_cell(
     """The cell's value (a list, a dict, or a value), searched for in these key groups; None if it is in none. Values
     stamped at ``cutoff`` or before have expired and are left out."""
     key = spec.key_type.normalize_key(key)
-    cell = key if namespace is None else NamespacedCell(key, namespace)
+    cell = key if namespace is None else NamespacedCell(key, composite.told_apart(namespace))
     for kg in kgs:
         table = table_of(kg)
         if spec.kind is StateKind.LIST:
