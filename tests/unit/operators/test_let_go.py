@@ -62,7 +62,9 @@ def large_tables() -> list[TableOverlay]:
 
 
 @pytest.mark.parametrize("function", [Remember, RememberBatches])
-def test_an_overlay_that_another_operator_sends_to_disk_is_free_at_once(function: Any, tmp_path: Path) -> None:
+def test_an_overlay_that_another_operator_sends_to_disk_is_free_at_once(
+    function: Any, tmp_path: Path
+) -> None:
     side = Side(tmp_path, 10_000_000, function())
     other = ops.make_operator(Remember(), side.stores, budget=side.budget, uid="other")
     first, second = side.operator.begin(1, MIN_WATERMARK, 0), other.begin(1, MIN_WATERMARK, 0)

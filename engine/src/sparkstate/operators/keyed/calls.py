@@ -72,6 +72,8 @@ class RecordCalls:
         cursor.service.bind(overlay, watermark)
         for handle, table in zip(self.tables.handles, overlay.tables, strict=True):
             handle.bind(table)
+        if cursor.namespaced:  # of a piece of work that was broken off by an error
+            cursor.reset_namespaces()
         self._operator_states.bind(overlay.operator_changes)
 
     def stamps(self, usual: int | None, count: int) -> list[int | None]:

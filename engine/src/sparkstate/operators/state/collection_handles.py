@@ -12,7 +12,7 @@ from sparkstate import errors
 from sparkstate.backends.base import DELETED, TableSpec
 from sparkstate.operators.state.context import Cursor
 from sparkstate.operators.state.handles import StateHandle, TableOf
-from sparkstate.operators.state.overlay import MISSING, ListCell, MapCell
+from sparkstate.operators.state.overlay import MISSING, ListCell, MapCell, TableOverlay
 from sparkstate.state import api
 
 
@@ -97,14 +97,17 @@ class ListStateHandle(StateHandle, api.ListState[Any]):
         self._append(taken)
 
     def _replace(self, items: list[Any]) -> None:
-        cell = self._cell()
+        cell, table = self._cell(), self._table
         self._remember(cell)
+        if self._cursor.journal is not None:
+            self._cursor.journal.append((_put_count, table, table.elements))
+        # What was stored may be long, and is not asked for again; undoing the change reads it once more.
+        gone = len(cell.stored or ()) + len(cell.items)
         cell.replaced = True
         cell.items = items
-        # What was stored may be long, and is not asked for again; undoing the change reads it once more.
-        self._table.elements -= len(cell.stored or ())
         cell.stored = None
-        self._table.elements += len(items)
+        # Of a record that was undone, what it read stays and is not counted.
+        table.elements = max(0, table.elements - gone) + len(items)
 
     def _remember(self, cell: ListCell) -> None:
         if self._cursor.journal is not None:
@@ -191,8 +194,9 @@ class MapStateHandle(StateHandle, api.MapState[Any, Any]):
         entries = cell.entries
         if self._cursor.journal is not None:
             self._cursor.journal.append((entries, user_key, entries.get(user_key, MISSING)))
+        before = len(entries)
         entries[user_key] = stored
-        self._table.elements += 1
+        self._table.elements += len(entries) - before
 
     def _refuse_key(self, error: errors.SerializationError) -> NoReturn:
         self._refuse(errors.SerializationError(f"map key {error}"))
@@ -246,3 +250,8 @@ class MapStateHandle(StateHandle, api.MapState[Any, Any]):
             self._cursor.journal.append((cell.restore, cell.cleared, cell.entries))
         cell.cleared = True
         cell.entries = {}
+
+
+def _put_count(table: TableOverlay, elements: int) -> None:
+    """Undo: there were so many elements."""
+    table.elements = elements

@@ -23,7 +23,7 @@ from sparkstate.functions import TimeDomain
 from sparkstate.operators.state import collection_handles, handles, spaced_values
 from sparkstate.operators.state.known_keys import KnownKeys, Numbers
 from sparkstate.operators.state.overlay import TableOverlay
-from sparkstate.serde.expiring import NO_STAMP, Stamped, TimeToLive, is_live, ttl_of
+from sparkstate.serde.expiring import END_OF_TIME, NO_STAMP, Stamped, TimeToLive, is_live, ttl_of
 from sparkstate.state.ttl import StateTtlConfig
 from sparkstate.state.ttl_options import StateVisibility, UpdateType
 
@@ -50,7 +50,9 @@ class ExpiringHandle(handles.StateHandle):
         """Entries with this stamp or an older one have expired."""
         cursor = self._cursor
         if cursor.firing is TimeDomain.EVENT_TIME and self._in_event_time and cursor.stamp is not None:
-            return self._ttl.cutoff(max(cursor.stamp, cursor.floor))
+            # By the end of time nothing expires, and all that had expired before stays so.
+            at_end = cursor.stamp == END_OF_TIME
+            return self._ttl.cutoff(cursor.floor if at_end else max(cursor.stamp, cursor.floor))
         return self._cutoff_bound
 
     def _is_visible(self, entry: Stamped) -> bool:

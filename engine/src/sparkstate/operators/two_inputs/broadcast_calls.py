@@ -89,7 +89,9 @@ class BroadcastCalls(PairedCalls):
         emitted: list[int | None] = []
         row: Any = None
         try:
-            for ctx.stamp, row in zip(stamps, rows, strict=True):
+            for stamp, row in zip(stamps, rows, strict=True):
+                # The handles of visited keys take their time from the cursor.
+                ctx.stamp = self.cursor.stamp = stamp
                 before = len(yielded)
                 yielded.extend(self.calls[BROADCAST](row, ctx) or ())
                 emitted.extend([ctx.stamp] * (len(yielded) - before))
