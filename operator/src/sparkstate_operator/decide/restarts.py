@@ -127,5 +127,6 @@ def kubelet_is_too_slow(
     verdict = answer(revision, [*failures, *[now] * restarts], now)
     if isinstance(verdict, NoRestart):
         return True
-    kubelet_s = min(KUBELET_FIRST_S * 2.0 ** max(restarts - 1, 0), KUBELET_LONGEST_S)
+    # The exponent is bounded: a container that crashes for days would overflow it.
+    kubelet_s = min(KUBELET_FIRST_S * 2.0 ** min(max(restarts - 1, 0), 10), KUBELET_LONGEST_S)
     return bool(kubelet_s > max(verdict.delay_s, KUBELET_FIRST_S))
