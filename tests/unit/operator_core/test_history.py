@@ -197,6 +197,28 @@ def test_a_point_of_a_clock_that_was_ahead_is_not_remembered() -> None:
     assert len(made(found)) == 1, "the gap that it would leave is a day"
 
 
+def test_a_savepoint_of_a_clock_that_was_ahead_does_not_outlive_the_later_ones() -> None:
+    """The operator's clock was a month ahead when it completed. Each later one was deleted as soon as it completed."""
+    limits = {"savepoints": {"maxCount": 1, "interval": "1h"}}
+    periodic = {labels.SNAPSHOT_TYPE: labels.PERIODIC}
+
+    def snapshot(name: str, age_h: int, ahead: timedelta) -> observed.Snapshot:
+        at = NOW - timedelta(hours=age_h)
+        told = clock.text(at + ahead)
+        status = {"phase": "Completed", "uri": f"s3://bucket/{name}", "completedTime": told}
+        return dataclasses.replace(taken("Completed", told, **periodic), name=name, created=at, status=status)
+
+    wanted = revision(**limits)
+    seen = observed.ObservedState(
+        job({**running_status(), "revision": wanted.name}, **limits),
+        NOW,
+        drivers=(pod(revision=wanted.name),),
+        snapshots=(snapshot("ahead", 2, timedelta(days=30)), snapshot("later", 1, timedelta(0))),
+    )
+    gone = acts(look(seen), actions.DeleteSnapshot)
+    assert [one.snapshot.name for one in gone] == ["ahead"]
+
+
 @pytest.mark.parametrize("place", ["spec", "intent", "refused"])
 def test_a_savepoint_that_the_job_is_to_start_from_is_kept(place: str) -> None:
     """The version that asks for it may not run yet: it is refused, checked, or its spec is not valid."""

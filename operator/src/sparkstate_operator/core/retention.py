@@ -24,7 +24,9 @@ class Limits:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A snapshot as retention sees it. ``time`` is when it completed, for a failed one when it was created."""
+    """A snapshot as retention sees it. ``time`` is when it was created, by the API server's clock. The time of its
+    completion comes from the operator's, and one that was ahead made a savepoint the newest for as long: each one after
+    it was deleted as soon as it had completed."""
 
     name: str
     phase: str

@@ -67,7 +67,7 @@ def _let_go(draft: Draft, revision: Revision) -> None:
         retention.Snapshot(
             name=one.name,
             phase="Deleting" if one.deleting_at else one.phase,
-            time=clock.parse(one.status.get("completedTime")) or one.created,
+            time=one.created,
             periodic=one.periodic,
             pinned=bool(one.spec.get("pinned")),
             uri=str(one.status.get("uri") or ""),
