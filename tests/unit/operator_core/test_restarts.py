@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from typing import Any
+
 import pytest
 from support.scene.decisions import NOW, ended, job, look, pod, revision, running_status
 
-from sparkstate_operator import observed
+from sparkstate_operator import clock, observed
 from sparkstate_operator.decide import restarts
 
 FOR_EVER = {"strategy": "fixed-delay", "fixedDelay": {"attempts": 10**9, "delay": "5m"}}
@@ -29,3 +32,48 @@ def test_a_container_that_crashes_for_days_is_left_to_the_kubelet_like_one_that_
     status = {**running_status(), "revision": wanted.name}
     found = look(observed.ObservedState(job(status, **spec), NOW, drivers=(loops,)))
     assert (found.status["phase"], found.status["attempt"]) == ("Starting", 1)
+
+
+OLD_FAILURES = [clock.text(NOW - timedelta(days=30 * months)) for months in range(5, 0, -1)]
+THREE: dict[str, Any] = {"restart": {"strategy": "fixed-delay", "fixedDelay": {"attempts": 3}}}
+
+
+def test_failures_of_an_earlier_spec_do_not_count_for_the_next_one() -> None:
+    """They were counted for another strategy, and the first failure of the changed job ended it."""
+    old = revision()
+    stops = {"action": "upgrade", "attempt": 1, "since": clock.text(NOW), "revision": revision(**THREE).name}
+    status = running_status(phase="Upgrading", intent=stops, restarts={"operator": 5, "recent": OLD_FAILURES})
+    over = pod(revision=old.name, phase="Succeeded", ready=False, ended=ended(0, "Terminated"))
+    upgraded = look(observed.ObservedState(job(status, generation=2, **THREE), NOW, drivers=(over,))).status
+    assert (upgraded["attempt"], upgraded["revision"]) == (2, revision(**THREE).name)
+    assert upgraded["restarts"] == {"engine": 0, "kubelet": 0, "operator": 5, "total": 5}
+    made = {**upgraded, "phase": "Running"}
+    del made["intent"]
+    failed = pod(
+        2, revision=revision(**THREE).name, phase="Failed", ready=False, ended=ended(1, "StorageError")
+    )
+    again = look(observed.ObservedState(job(made, generation=2, **THREE), NOW, drivers=(failed,))).status
+    assert (again["intent"]["action"], again["restarts"]["recent"]) == ("start", [clock.text(NOW)])
+
+
+def test_failures_do_not_count_for_a_spec_that_changes_before_the_next_attempt_is_made() -> None:
+    starts = {"action": "start", "attempt": 2, "since": clock.text(NOW), "revision": revision().name}
+    pause = {"notBefore": clock.text(NOW + timedelta(minutes=1))}
+    status = running_status(
+        2, phase="Failing", intent={**starts, **pause}, restarts={"operator": 5, "recent": OLD_FAILURES}
+    )
+    failed = pod(phase="Failed", ready=False, ended=ended(1, "StorageError"))
+    changed = look(observed.ObservedState(job(status, generation=2, **THREE), NOW, drivers=(failed,))).status
+    assert changed["revision"] == revision(**THREE).name
+    assert "recent" not in changed["restarts"]
+
+
+def test_failures_count_on_through_attempts_of_one_spec_and_changes_that_need_none() -> None:
+    recent = OLD_FAILURES[-2:]
+    status = running_status(restarts={"operator": 2, "recent": recent})
+    failed = pod(phase="Failed", ready=False, ended=ended(1, "StorageError"))
+    found = look(observed.ObservedState(job(status), NOW, drivers=(failed,))).status
+    assert found["restarts"]["recent"] == [*recent, clock.text(NOW)]
+    adopted = {"savepoints": {"maxCount": 3}}
+    found = look(observed.ObservedState(job(status, generation=2, **adopted), NOW, drivers=(pod(),))).status
+    assert (found["revision"], found["restarts"]["recent"]) == (revision(**adopted).name, recent)
