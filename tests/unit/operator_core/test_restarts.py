@@ -9,7 +9,9 @@ import pytest
 from support.scene.decisions import NOW, ended, job, look, pod, revision, running_status
 
 from sparkstate_operator import clock, observed
+from sparkstate_operator.config import Config
 from sparkstate_operator.decide import restarts
+from sparkstate_operator.objects import driver, parts
 
 FOR_EVER = {"strategy": "fixed-delay", "fixedDelay": {"attempts": 10**9, "delay": "5m"}}
 
@@ -77,3 +79,26 @@ def test_failures_count_on_through_attempts_of_one_spec_and_changes_that_need_no
     adopted = {"savepoints": {"maxCount": 3}}
     found = look(observed.ObservedState(job(status, generation=2, **adopted), NOW, drivers=(pod(),))).status
     assert (found["revision"], found["restarts"]["recent"]) == (revision(**adopted).name, recent)
+
+
+@pytest.mark.parametrize(
+    ("restart", "may"),
+    [
+        ({"strategy": "none"}, False),
+        ({"strategy": "fixed-delay"}, True),
+        ({"strategy": "fixed-delay", "fixedDelay": {"attempts": 0}}, False),
+        ({"strategy": "fixed-delay", "fixedDelay": {"attempts": 1}}, True),
+        ({"strategy": "failure-rate"}, False),
+        ({"strategy": "failure-rate", "failureRate": {"maxFailuresPerInterval": 1}}, False),
+        ({"strategy": "failure-rate", "failureRate": {"maxFailuresPerInterval": 2}}, True),
+        ({"strategy": "exponential-delay"}, True),
+        ({"strategy": "exponential-delay", "exponentialDelay": {"attemptsBeforeResetBackoff": 1}}, True),
+    ],
+)
+def test_the_kubelet_starts_no_driver_again_whose_first_failure_ends_the_job(
+    restart: dict[str, Any], may: bool
+) -> None:
+    wanted = revision(restart=restart)
+    assert isinstance(restarts.answer(wanted, [], NOW), restarts.Restart) is may
+    context = parts.Context(job(restart=restart), wanted, Config())
+    assert driver.pod(context, 1)["spec"]["restartPolicy"] == ("OnFailure" if may else "Never")
