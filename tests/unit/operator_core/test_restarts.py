@@ -11,6 +11,7 @@ from support.scene.decisions import NOW, ended, job, look, pod, revision, runnin
 from sparkstate_operator import clock, observed
 from sparkstate_operator.config import Config
 from sparkstate_operator.decide import restarts
+from sparkstate_operator.model.status import MOST_FAILURES
 from sparkstate_operator.objects import driver, parts
 
 FOR_EVER = {"strategy": "fixed-delay", "fixedDelay": {"attempts": 10**9, "delay": "5m"}}
@@ -71,7 +72,7 @@ def test_failures_do_not_count_for_a_spec_that_changes_before_the_next_attempt_i
 
 
 def test_failures_count_on_through_attempts_of_one_spec_and_changes_that_need_none() -> None:
-    recent = OLD_FAILURES[-2:]
+    recent = [clock.text(NOW - timedelta(minutes=minutes)) for minutes in (2, 1)]
     status = running_status(restarts={"operator": 2, "recent": recent})
     failed = pod(phase="Failed", ready=False, ended=ended(1, "StorageError"))
     found = look(observed.ObservedState(job(status), NOW, drivers=(failed,))).status
@@ -102,3 +103,48 @@ def test_the_kubelet_starts_no_driver_again_whose_first_failure_ends_the_job(
     assert isinstance(restarts.answer(wanted, [], NOW), restarts.Restart) is may
     context = parts.Context(job(restart=restart), wanted, Config())
     assert driver.pod(context, 1)["spec"]["restartPolicy"] == ("OnFailure" if may else "Never")
+
+
+LONG = {"initialBackoff": "1m", "maxBackoff": "2h", "backoffMultiplier": 2.0, "jitterFactor": 0.0}
+
+
+def follow_ups(spec: dict[str, Any], failures: int, ran_s: int) -> list[tuple[float, int]]:
+    """The delays of attempts that each fail after so long, and how many failures the status has then."""
+    wanted, now, found = revision(**spec), NOW, []
+    status = {**running_status(), "revision": wanted.name}
+    for number in range(1, failures + 1):
+        now += timedelta(seconds=ran_s)
+        failed = pod(
+            number, revision=wanted.name, phase="Failed", ready=False, ended=ended(1, "StorageError")
+        )
+        status = dict(look(observed.ObservedState(job(status, **spec), now, drivers=(failed,))).status)
+        begins = clock.parse(status.pop("intent")["notBefore"])
+        assert begins is not None
+        found.append(((begins - now).total_seconds(), len(status["restarts"]["recent"])))
+        status["phase"], now = "Running", begins
+    return found
+
+
+def test_a_delay_as_long_as_the_quiet_time_does_not_begin_the_delays_anew() -> None:
+    """The delay itself counted as time without a failure, so a job that never came up was tried each minute again."""
+    spec = {"restart": {"strategy": "exponential-delay", "exponentialDelay": LONG}}
+    delays = [60, 120, 240, 480, 960, 1920, 3840, 7200, 7200, 7200]
+    assert follow_ups(spec, 10, 5) == [(delay, 1 + place) for place, delay in enumerate(delays)]
+    assert follow_ups(spec, 3, 3600) == [(60, 1)] * 3, "it ran for an hour each time"
+
+
+def test_as_many_failures_are_kept_as_lead_to_the_longest_delay() -> None:
+    slow = {"initialBackoff": "1s", "maxBackoff": "1h", "backoffMultiplier": 1.05, "jitterFactor": 0.0}
+    wanted = revision(restart={"strategy": "exponential-delay", "exponentialDelay": slow})
+    assert restarts.kept(wanted) == 168
+    assert restarts.answer(wanted, [NOW] * 168, NOW) == restarts.Restart(3600.0)
+    assert restarts.kept(revision()) == 100
+
+
+def test_a_strategy_that_allows_more_than_the_status_keeps_never_gives_up() -> None:
+    wanted = revision(
+        restart={"strategy": "exponential-delay", "exponentialDelay": {"attemptsBeforeResetBackoff": 1500}}
+    )
+    recent = [NOW] * MOST_FAILURES
+    assert restarts.answer(wanted, recent, NOW, "uid-1") == restarts.answer(wanted, recent[1:], NOW, "uid-1")
+    assert len(restarts.remembered(wanted, recent, NOW)) == MOST_FAILURES
