@@ -47,6 +47,12 @@ SPARE_S = 1.0
 took most of the answers of a slow API server, while failed pods waited for their successors."""
 
 
+BURST, CATCH_UP = 10.0, 3.0
+"""Of those that ask seldom: so many pass at once, and then so many times the rate. With 5,000 jobs 1,600 held turns
+until their next looks, and all had them within a second when a watch had to list anew. The rate itself would be too
+few: who comes too soon waits for its next look, and some would wait for hours."""
+
+
 class Pace:
     """Lets this many jobs pass in a second, first those that have waited longest. It spreads thousands of jobs that
     become due at once because all were looked at together. When chance decided, one of 5,000 waited for two hours,
@@ -54,7 +60,8 @@ class Pace:
 
     ``places``: this many may be under way, until each calls :meth:`end`. If they take longer than the rate allows for,
     fewer pass, so that they do not hold workers that others wait for. A job that does not pass asks again. ``behind``:
-    whether urgent work lacks a worker; then few pass, and the API server is left to that work.
+    whether urgent work lacks a worker; then few pass, and the API server is left to that work. ``burst``: this many
+    whose turn has come pass at once; for jobs that ask so seldom that many turns are held.
 
     A waiting job has a place in a line rather than a time, because the speed of the line may change: jobs that have
     waited for a slow API server pass at full rate once it is fast again."""
@@ -65,6 +72,7 @@ class Pace:
         monotonic: Callable[[], float],
         places: float = math.inf,
         behind: Callable[[], bool] = lambda: False,
+        burst: float = math.inf,
     ) -> None:
         self._every_s = 1.0 / per_s
         self._places = self._free = places
@@ -73,9 +81,11 @@ class Pace:
         self._line: OrderedDict[Hashable, None] = OrderedDict()
         """Those that wait for their turn, in the order in which they first asked."""
         self._called: set[Hashable] = set()
-        """Those whose turn has come, and who have not asked since, or found no place."""
+        """Those whose turn has come, and who have not asked since, or found no place, or came with too many others."""
         self._may_call, self._at_s = 1.0, monotonic()
         """How many turns have come that nobody has had yet, and when that was counted."""
+        self._may_pass = self._burst = burst
+        """How many of those may pass at this moment."""
         self._began: dict[Hashable, float] = {}
         self._takes_s = 0.0
         """How long one is under way, smoothed."""
@@ -84,8 +94,9 @@ class Pace:
         """Whether it is this one's turn; if so it has passed."""
         now_s = self._monotonic()
         self._call(now_s, key)
-        if key not in self._called or self._free < 1:
+        if key not in self._called or self._free < 1 or self._may_pass < 1.0:
             return False
+        self._may_pass -= 1.0
         self._called.discard(key)
         self._began[key] = now_s
         self._free -= 1
@@ -96,8 +107,9 @@ class Pace:
         turn is saved up, so that no burst follows a quiet time."""
         spare_s = SPARE_S if self._behind() else 0.0
         pause_s = max(self._every_s, self._takes_s / self._places, spare_s)
-        self._may_call = min(self._may_call + (now_s - self._at_s) / pause_s, len(self._line) + 1.0)
-        self._at_s = now_s
+        turns, self._at_s = (now_s - self._at_s) / pause_s, now_s
+        self._may_call = min(self._may_call + turns, len(self._line) + 1.0)
+        self._may_pass = min(self._may_pass + CATCH_UP * turns, self._burst)
         if key not in self._called:
             self._line.setdefault(key)
         while self._line and self._may_call >= 1.0:
@@ -114,6 +126,14 @@ class Pace:
         """It need not pass any more, and those behind it come sooner."""
         self._line.pop(key, None)
         self._called.discard(key)
+
+
+def comparisons(
+    config: Config, monotonic: Callable[[], float], behind: Callable[[], bool] = lambda: False
+) -> Pace:
+    """Of the looks that compare all children. A job asks at each of its looks, of which there may be one in a quarter
+    of an hour."""
+    return Pace(config.deep_looks_per_s, monotonic, behind=behind, burst=BURST)
 
 
 @dataclass

@@ -60,8 +60,16 @@ class Revision:
 
     @property
     def kubelet_restarts(self) -> bool:
-        """Whether the kubelet may start a crashed driver again in its pod."""
-        return str(self.effective("restart.strategy")) != "none"
+        """Whether the kubelet may start a crashed driver again in its pod. It does so before anybody else can look, so
+        it may not where the restart strategy (``decide.restarts``) lets the first failure end the job."""
+        match str(self.effective("restart.strategy")):
+            case "none":
+                return False
+            case "fixed-delay":
+                return int(self.effective("restart.fixedDelay.attempts")) > 0
+            case "failure-rate":
+                return int(self.effective("restart.failureRate.maxFailuresPerInterval")) > 1
+        return True
 
     @property
     def service_account(self) -> str | None:

@@ -76,7 +76,7 @@ class Reconciler:
         """For decisions: looks without a reason are paced here, and not by the decision's own wait."""
         looks, writes = config.looks_per_s, config.progress_writes_per_s
         self._looks = pacing.Pace(looks, clock_.monotonic, config.looks_at_once, behind)
-        self._comparisons = pacing.Pace(config.deep_looks_per_s, clock_.monotonic, behind=behind)
+        self._comparisons = pacing.comparisons(config, clock_.monotonic, behind)
         self._writes = pacing.Pace(writes, clock_.monotonic, config.writes_at_once, behind)
 
     def _memory(self, namespace: str, name: str) -> Memory:

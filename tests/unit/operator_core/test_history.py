@@ -197,6 +197,56 @@ def test_a_point_of_a_clock_that_was_ahead_is_not_remembered() -> None:
     assert len(made(found)) == 1, "the gap that it would leave is a day"
 
 
+def test_a_savepoint_of_a_clock_that_was_ahead_does_not_outlive_the_later_ones() -> None:
+    """The operator's clock was a month ahead when it completed. Each later one was deleted as soon as it completed."""
+    limits = {"savepoints": {"maxCount": 1, "interval": "1h"}}
+    periodic = {labels.SNAPSHOT_TYPE: labels.PERIODIC}
+
+    def snapshot(name: str, age_h: int, ahead: timedelta) -> observed.Snapshot:
+        at = NOW - timedelta(hours=age_h)
+        told = clock.text(at + ahead)
+        status = {"phase": "Completed", "uri": f"s3://bucket/{name}", "completedTime": told}
+        return dataclasses.replace(taken("Completed", told, **periodic), name=name, created=at, status=status)
+
+    wanted = revision(**limits)
+    seen = observed.ObservedState(
+        job({**running_status(), "revision": wanted.name}, **limits),
+        NOW,
+        drivers=(pod(revision=wanted.name),),
+        snapshots=(snapshot("ahead", 2, timedelta(days=30)), snapshot("later", 1, timedelta(0))),
+    )
+    gone = acts(look(seen), actions.DeleteSnapshot)
+    assert [one.snapshot.name for one in gone] == ["ahead"]
+
+
+def test_a_lowered_limit_deletes_a_few_at_a_time_and_slow_deletions_hold_up_no_others() -> None:
+    """Each deletion is a Job with a pod: maxCount from 5,000 to 5 made thousands of them at once."""
+    limits = {"savepoints": {"maxCount": 5, "interval": "1h"}}
+    periodic = {labels.SNAPSHOT_TYPE: labels.PERIODIC}
+    wanted = revision(**limits)
+
+    def snapshot(age_h: int, deleting_at: datetime | None = None) -> observed.Snapshot:
+        at = NOW - timedelta(hours=age_h)
+        one = taken("Completed", clock.text(at), **periodic)
+        return dataclasses.replace(one, name=f"s{age_h}", created=at, deleting_at=deleting_at)
+
+    def gone(began: dict[int, datetime]) -> list[str]:
+        seen = observed.ObservedState(
+            job({**running_status(), "revision": wanted.name}, **limits),
+            NOW,
+            drivers=(pod(revision=wanted.name),),
+            snapshots=tuple(snapshot(age_h, began.get(age_h)) for age_h in range(100)),
+        )
+        return [one.snapshot.name for one in acts(look(seen), actions.DeleteSnapshot)]
+
+    assert gone({}) == [f"s{age_h}" for age_h in range(99, 79, -1)], "the oldest ones"
+    assert gone(dict.fromkeys(range(80, 100), NOW)) == []
+    assert gone(dict.fromkeys(range(88, 100), NOW)) == [f"s{age_h}" for age_h in range(87, 79, -1)]
+    refused = NOW - timedelta(minutes=10)
+    assert gone(dict.fromkeys(range(80, 100), refused)) == [f"s{age_h}" for age_h in range(79, 59, -1)]
+    assert gone(dict.fromkeys(range(5, 100), NOW)) == []
+
+
 @pytest.mark.parametrize("place", ["spec", "intent", "refused"])
 def test_a_savepoint_that_the_job_is_to_start_from_is_kept(place: str) -> None:
     """The version that asks for it may not run yet: it is refused, checked, or its spec is not valid."""

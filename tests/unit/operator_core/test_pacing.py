@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 import random
 
 import pytest
@@ -191,6 +192,59 @@ def test_of_5000_jobs_that_are_due_at_once_each_is_looked_at_within_two_rounds()
         heapq.heappush(asks, (clock.now_s + ask_s * rng.uniform(1, 1.1), key))
     waits_s = max(longest_s, clock.now_s - min(due_s.values()))
     assert waits_s <= round_s + 2 * ask_s
+
+
+class Comparisons:
+    """Each of 5,000 jobs is looked at once in a round, and all of them in one second after a list anew."""
+
+    def __init__(self) -> None:
+        self.clock, self.config, rng = Clock(), Config(), random.Random(1)
+        self.pace = pacing.comparisons(self.config, self.clock)
+        self.round_s = pacing.resync_s(self.config, 5000)
+        self.compared_s = dict.fromkeys(range(5000), -math.inf)
+        self.longest_s = 0.0
+        self._looks = [(self.clock.now_s + rng.uniform(0, self.round_s), key) for key in range(5000)]
+        heapq.heapify(self._looks)
+
+    def run(self, rounds: int) -> None:
+        end_s = self.clock.now_s + rounds * self.round_s
+        while self._looks[0][0] < end_s:
+            self.clock.now_s, key = self._looks[0]
+            self.look(key)
+            heapq.heapreplace(self._looks, (self.clock.now_s + self.round_s, key))
+
+    def look(self, key: int) -> bool:
+        since_s = self.clock.now_s - self.compared_s[key]
+        if since_s <= self.config.deep_resync_s or not self.pace.take(key):
+            return False
+        self.pace.end(key)
+        self.compared_s[key] = self.clock.now_s
+        self.longest_s = max(self.longest_s, 0.0 if math.isinf(since_s) else since_s)
+        return True
+
+    def list_anew(self) -> int:
+        return sum(self.look(key) for key in range(5000))
+
+
+def test_a_list_anew_does_not_compare_all_that_hold_a_turn_at_once() -> None:
+    jobs = Comparisons()
+    jobs.run(10)
+    assert jobs.list_anew() <= 10
+    jobs.clock.now_s += 60
+    assert jobs.list_anew() <= 10
+
+
+def test_all_are_compared_within_an_hour_and_within_two_after_a_list_anew() -> None:
+    jobs = Comparisons()
+    jobs.run(11)
+    assert min(jobs.compared_s.values()) > 0
+    assert jobs.longest_s <= 3600 + jobs.round_s
+    for _ in range(5):
+        jobs.clock.now_s += 1
+        jobs.list_anew()
+    jobs.run(10)
+    assert jobs.longest_s <= 7200
+    assert jobs.clock.now_s - min(jobs.compared_s.values()) <= 3600 + jobs.round_s
 
 
 def test_a_driver_is_asked_until_a_look_is_due_and_no_longer() -> None:

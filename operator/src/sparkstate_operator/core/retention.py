@@ -12,6 +12,11 @@ from sparkstate_spec import units
 
 FAILED_KEPT = 5
 """Failed ones hold no state; the newest few tell why."""
+AT_ONCE = 20
+"""Deletions under way at once. Each of them is a Job with a pod in the job's namespace. A lowered ``maxCount`` made
+thousands of them in one look."""
+SLOW_S = 600.0
+"""A deletion that takes longer makes room for another one: it may be refused for a week."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +29,9 @@ class Limits:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A snapshot as retention sees it. ``time`` is when it completed, for a failed one when it was created."""
+    """A snapshot as retention sees it. ``time`` is when it was created, by the API server's clock. The time of its
+    completion comes from the operator's, and one that was ahead made a savepoint the newest for as long: each one after
+    it was deleted as soon as it had completed."""
 
     name: str
     phase: str
@@ -70,6 +77,12 @@ def expired(
     return tuple(
         sorted((e for e in found.values() if e.name != newest), key=lambda e: (order[e.name], e.name))
     )
+
+
+def room(deleting: Collection[datetime], now: datetime) -> int:
+    """How many deletions may begin beside those that began at these times."""
+    quick = sum(1 for began in deleting if (now - began).total_seconds() < SLOW_S)
+    return max(AT_ONCE - quick, 0)
 
 
 def _newest_first(snapshots: Collection[Snapshot], phase: str) -> list[Snapshot]:

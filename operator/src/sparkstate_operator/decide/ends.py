@@ -58,7 +58,8 @@ def container_failed(draft: Draft, revision: Revision, pod: observed.Pod) -> Non
 
 def _try_again(draft: Draft, revision: Revision, message: str) -> None:
     """As the restart strategy says."""
-    verdict = restarts.answer(revision, failures(draft), draft.now, spread=draft.seen.job.uid)
+    earlier, spread = failures(draft), draft.seen.job.uid
+    verdict = restarts.answer(revision, earlier, draft.now, spread)
     counts = dict(draft.status.get("restarts") or {})
     if isinstance(verdict, restarts.NoRestart):
         why = f"{verdict.why}; the last failure: {message}"
@@ -66,7 +67,8 @@ def _try_again(draft: Draft, revision: Revision, message: str) -> None:
         progress.put_restarts(draft, {**counts, "recent": []})
         _end(draft, job_life.GIVEN_UP, "RestartsExhausted", why)
         return
-    counts["recent"] = [*(counts.get("recent") or []), clock.text(draft.now)][-restarts.kept(revision) :]
+    recent = restarts.remembered(revision, earlier, draft.now, spread)
+    counts["recent"] = [clock.text(failed) for failed in recent]
     draft.status["restarts"] = counts
     again(draft, revision, delay_s=verdict.delay_s)
 

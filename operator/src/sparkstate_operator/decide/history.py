@@ -67,14 +67,16 @@ def _let_go(draft: Draft, revision: Revision) -> None:
         retention.Snapshot(
             name=one.name,
             phase="Deleting" if one.deleting_at else one.phase,
-            time=clock.parse(one.status.get("completedTime")) or one.created,
+            time=one.created,
             periodic=one.periodic,
             pinned=bool(one.spec.get("pinned")),
             uri=str(one.status.get("uri") or ""),
         )
         for one in own.values()
     ]
-    for expired in retention.expired(shown, wanted, draft.now, _in_use(draft, revision)):
+    deleting = [one.deleting_at for one in own.values() if one.deleting_at is not None]
+    found = retention.expired(shown, wanted, draft.now, _in_use(draft, revision))
+    for expired in found[: retention.room(deleting, draft.now)]:  # the end of each deletion is an event
         draft.acts.append(actions.DeleteSnapshot(own[expired.name], f"by {expired.reason}"))
 
 

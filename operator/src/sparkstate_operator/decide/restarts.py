@@ -6,6 +6,7 @@ leads to a new attempt and does not count.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,6 +17,7 @@ from sparkstate_operator.plan import Revision
 
 KUBELET_FIRST_S, KUBELET_LONGEST_S = 10.0, 300.0
 """The kubelet's delays before it starts a container again: they double."""
+_GROWING = "restart.exponentialDelay"
 
 
 @dataclass(frozen=True)
@@ -49,15 +51,27 @@ def answer(
 
 
 def kept(revision: Revision) -> int:
-    """How many failure times the strategy looks back on: 100, or as many as it allows if that is more. A strategy that
-    allows more than the status keeps never gives up."""
+    """How many failure times the strategy looks back on: 100, or as many as it allows, or as lead to its longest delay,
+    if that is more. A strategy that allows more than the status keeps never gives up."""
     allowed = {
         "fixed-delay": "restart.fixedDelay.attempts",
         "failure-rate": "restart.failureRate.maxFailuresPerInterval",
         "exponential-delay": "restart.exponentialDelay.attemptsBeforeResetBackoff",
     }.get(_strategy(revision))
     asked = int(revision.get(allowed, 0)) if allowed else 0
-    return min(max(asked, 100), MOST_FAILURES)
+    growing = len(_delays_s(revision)) - 1 if _strategy(revision) == "exponential-delay" else 0
+    return min(max(asked, growing, 100), MOST_FAILURES)
+
+
+def remembered(
+    revision: Revision, failures: Sequence[datetime], now: datetime, spread: str = ""
+) -> list[datetime]:
+    """The failures to write down with the one of ``now``, oldest first. Of exponential-delay only those in a row: the
+    delay before each of them follows from its place."""
+    found = [*failures, now]
+    if _strategy(revision) == "exponential-delay":
+        found = found[-1 - _in_a_row(revision, failures, now, spread) :]
+    return found[-kept(revision) :]
 
 
 def _strategy(revision: Revision) -> str:
@@ -95,26 +109,48 @@ def _failure_rate(
 def _exponential_delay(
     revision: Revision, failures: Sequence[datetime], now: datetime, spread: str
 ) -> Restart | NoRestart:
-    section = "restart.exponentialDelay"
-    reset_s = revision.seconds(f"{section}.resetBackoffThreshold")
-    streak, later = 0, now
-    for failed in reversed(failures):
-        if (later - failed).total_seconds() >= reset_s:
-            break
-        streak, later = streak + 1, failed
-    allowed = revision.get(f"{section}.attemptsBeforeResetBackoff")
-    if allowed is not None and streak >= int(allowed):
-        return NoRestart(f"all {allowed} restarts of {section}.attemptsBeforeResetBackoff are used up")
-    longest_s = revision.seconds(f"{section}.maxBackoff")
-    delay_s = shortest_s = revision.seconds(f"{section}.initialBackoff")
-    factor = float(revision.effective(f"{section}.backoffMultiplier"))
-    for _ in range(streak):
-        delay_s = min(delay_s * factor, longest_s)
-    if spread:
-        jitter = float(revision.effective(f"{section}.jitterFactor"))
-        place = int(naming.digest(f"{spread}/{len(failures)}", 8), 16) / 0xFFFF_FFFF  # of 0 to 1
-        delay_s = max(shortest_s, delay_s * (1 + jitter * (2 * place - 1)))
-    return Restart(min(delay_s, longest_s))
+    earlier = _in_a_row(revision, failures, now, spread)
+    allowed = revision.get(f"{_GROWING}.attemptsBeforeResetBackoff")
+    if allowed is not None and earlier >= int(allowed):
+        return NoRestart(f"all {allowed} restarts of {_GROWING}.attemptsBeforeResetBackoff are used up")
+    return Restart(_delay_s(revision, _delays_s(revision), earlier, spread))
+
+
+def _in_a_row(revision: Revision, failures: Sequence[datetime], now: datetime, spread: str) -> int:
+    """How many of the newest failures followed one another without a quiet time between a restart and the next failure.
+    The status holds no restarts: each one came after the delay of its failure, as Flink has it. If as many failures are
+    known as are kept, earlier ones of the row may be forgotten, and the delays have reached the longest."""
+    reset_s, delays_s = revision.seconds(f"{_GROWING}.resetBackoffThreshold"), _delays_s(revision)
+    row, before, delay_s = len(failures) if len(failures) >= kept(revision) else 0, now, math.inf
+    for failed in [*failures, now]:
+        if (failed - before).total_seconds() - delay_s >= reset_s:
+            row = 0
+        before, delay_s = failed, _delay_s(revision, delays_s, row, spread)
+        row += 1
+    return min(row - 1, len(failures))
+
+
+def _delays_s(revision: Revision) -> list[float]:
+    """The delays after the first, second, third failure in a row, up to the longest."""
+    longest_s = revision.seconds(f"{_GROWING}.maxBackoff")
+    factor = float(revision.effective(f"{_GROWING}.backoffMultiplier"))
+    found = [min(revision.seconds(f"{_GROWING}.initialBackoff"), longest_s)]
+    while factor > 1.0 and found[-1] < longest_s and len(found) <= MOST_FAILURES:
+        found.append(min(found[-1] * factor, longest_s))
+    return found
+
+
+def _delay_s(revision: Revision, delays_s: Sequence[float], earlier: int, spread: str) -> float:
+    """The delay after so many earlier failures in a row. The longest one is the same each time, so that it is known
+    after those before it are forgotten."""
+    step = min(earlier, len(delays_s) - 1)
+    delay_s = delays_s[step]
+    if not spread:
+        return delay_s
+    jitter = float(revision.effective(f"{_GROWING}.jitterFactor"))
+    place = int(naming.digest(f"{spread}/{step}", 8), 16) / 0xFFFF_FFFF  # of 0 to 1
+    shortest_s, longest_s = delays_s[0], revision.seconds(f"{_GROWING}.maxBackoff")
+    return min(max(shortest_s, delay_s * (1 + jitter * (2 * place - 1))), longest_s)
 
 
 def kubelet_is_too_slow(
@@ -127,5 +163,6 @@ def kubelet_is_too_slow(
     verdict = answer(revision, [*failures, *[now] * restarts], now)
     if isinstance(verdict, NoRestart):
         return True
-    kubelet_s = min(KUBELET_FIRST_S * 2.0 ** max(restarts - 1, 0), KUBELET_LONGEST_S)
+    # The exponent is bounded: a container that crashes for days would overflow it.
+    kubelet_s = min(KUBELET_FIRST_S * 2.0 ** min(max(restarts - 1, 0), 10), KUBELET_LONGEST_S)
     return bool(kubelet_s > max(verdict.delay_s, KUBELET_FIRST_S))

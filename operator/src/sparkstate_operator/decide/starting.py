@@ -27,7 +27,7 @@ def begin(
     """Take the next number for ``revision``. ``above``: the number must be larger than this one too."""
     number = max(draft.attempt, above) + 1
     draft.status["attempt"] = number
-    draft.put("revision", revision.name)
+    _take(draft, revision)
     _instruct(draft, start)
     counts = dict(draft.status.get("restarts") or {})
     progress.put_restarts(draft, {**counts, "attemptKubelet": 0, "attemptEngine": 0})
@@ -38,6 +38,15 @@ def begin(
         notBefore=draft.later(delay_s) if delay_s > 0 else None,
     )
     draft.happened(job_life.BEGUN)
+
+
+def _take(draft: Draft, revision: Revision) -> None:
+    """The attempt is one of ``revision``. Failures of an earlier one say nothing about it, and were perhaps counted for
+    another restart strategy."""
+    if draft.status.get("revision") != revision.name:
+        counts = dict(draft.status.get("restarts") or {})
+        progress.put_restarts(draft, {**counts, "recent": []})
+        draft.put("revision", revision.name)
 
 
 def _instruct(draft: Draft, start: actions.Start) -> None:
@@ -65,7 +74,7 @@ def _follow_spec(draft: Draft) -> None:
         instructing.put_off(draft, start)
     elif not _left_a_trace(draft):
         _instruct(draft, start)
-        draft.put("revision", wanted.name)
+        _take(draft, wanted)
         draft.status["intent"] = {**draft.intent, "revision": wanted.name}
 
 
