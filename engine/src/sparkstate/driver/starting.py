@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
-from sparkstate import phases
+from sparkstate import clock, phases
 from sparkstate.control import driver_life
 from sparkstate.driver.checkpoints import Checkpoints
 from sparkstate.driver.epoch_loop import EpochLoop
@@ -132,7 +132,7 @@ def _runner(
 
 
 def _watermarks(parts: Parts, origin: Origin) -> Watermarks:
-    fresh = watermarks.fresh(parts.prepared.declared.sources, parts.context.clock.now_ms())
+    fresh = watermarks.fresh(parts.prepared.declared.sources, clock.monotonic_ms(parts.context.clock))
     metadata = origin.restored.metadata
     return fresh if metadata is None else fresh.restored(watermarks.stored_in(metadata))
 

@@ -97,6 +97,8 @@ class FedEpoch:
     after: Watermarks
     now: int
     """The epoch's processing time, ms."""
+    begun_ms: int
+    """Its beginning by the monotonic clock, by which idleness is measured."""
     rows: Mapping[str, fed_rows.FedRows]
     """By operator, the rows that the job's inputs brought."""
     batch: DataFrame | None
@@ -199,9 +201,10 @@ class EpochRunner:
         self._wait()
         self._enter(phases.ProcessPhase.EPOCH_BEGIN, epoch)
         now = self._clock.now_ms()
-        worked_ms = self._worked.begin(now)
-        self.watermarks = self.watermarks.paused(self.paused.take(), now).worked(worked_ms, now)
-        after = self.watermarks.ended() if ended else self.watermarks.advance({}, now)
+        begun_ms = clock.monotonic_ms(self._clock)
+        worked_ms = self._worked.begin(begun_ms)
+        self.watermarks = self.watermarks.paused(self.paused.take(), begun_ms).worked(worked_ms, begun_ms)
+        after = self.watermarks.ended() if ended else self.watermarks.advance({}, begun_ms)
         is_due = self._timers_due(before, after.current, now) or self._sweep_due(now)
         nothing = batch is None and not ended and not is_due
         follows, self._last = self._last, self._last if nothing else epoch
@@ -213,10 +216,10 @@ class EpochRunner:
                 self._enter(phases.ProcessPhase.FEED, epoch)
                 rows[uid] = each.run(batch, feeding.EpochTimes(epoch, follows, before, now))
         if rows:
-            after = self.watermarks.advance(fed_rows.largest_of(rows.values()), now)
+            after = self.watermarks.advance(fed_rows.largest_of(rows.values()), begun_ms)
             after = after.ended() if ended else after
         self.watermarks = after
-        return FedEpoch(epoch, follows, before, after, now, rows, batch, nothing, started)
+        return FedEpoch(epoch, follows, before, after, now, begun_ms, rows, batch, nothing, started)
 
     @property
     def may_overlap(self) -> bool:
@@ -237,7 +240,7 @@ class EpochRunner:
         try:
             return self._completed(fed)
         finally:
-            self._worked.end(fed.now, self._clock.now_ms())
+            self._worked.end(fed.begun_ms, clock.monotonic_ms(self._clock))
 
     def _completed(self, fed: FedEpoch) -> EpochResult:
         if fed.nothing:
