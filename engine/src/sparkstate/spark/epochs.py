@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sparkstate import clock, errors, phases
 from sparkstate.keygroups import KeySpace
+from sparkstate.operators.common.user_function import describe
 from sparkstate.sinks.file_sink import FileSink
 from sparkstate.slots import protocol
 from sparkstate.slots.group import SlotGroup
@@ -329,7 +330,7 @@ class EpochRunner:
                 raise
             except (Exception, SystemExit) as error:
                 raise errors.UserCodeError(
-                    f"the sink of {node.uid!r} raised in epoch {epoch}: {type(error).__name__}: {error}"
+                    f"the sink of {node.uid!r} raised in epoch {epoch}: {describe(error)}"
                 ) from error
 
     def _commit(self, epoch: int) -> float:
