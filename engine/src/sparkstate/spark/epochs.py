@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sparkstate import clock, errors, phases
 from sparkstate.keygroups import KeySpace
-from sparkstate.operators.common.user_function import describe
+from sparkstate.operators.common.user_function import RAISED, describe
 from sparkstate.sinks.file_sink import FileSink
 from sparkstate.slots import protocol
 from sparkstate.slots.group import SlotGroup
@@ -318,20 +318,22 @@ class EpochRunner:
             call: concurrent.futures.Future[Any] = self._sink_pool.submit(
                 node.sink, self._frames.take(epoch, node.operator, node.tag), epoch
             )
-            try:
-                call.result(self._sink_timeout_s)
-            except concurrent.futures.TimeoutError:
-                raise errors.UserCodeError(
-                    f"the sink of {node.uid!r} took longer than sinkTimeout ({self._sink_timeout_s:g} s) in epoch "
-                    f"{epoch}; "
-                    "make it faster or raise spec.sinkTimeout"
-                ) from None
-            except errors.SparkstateError:
-                raise
-            except (Exception, SystemExit) as error:
-                raise errors.UserCodeError(
-                    f"the sink of {node.uid!r} raised in epoch {epoch}: {describe(error)}"
-                ) from error
+            self._await_sink(node, call, epoch)
+
+    def _await_sink(self, node: graph.SinkNode, call: concurrent.futures.Future[Any], epoch: int) -> None:
+        if not concurrent.futures.wait((call,), self._sink_timeout_s).done:
+            raise errors.UserCodeError(
+                f"the sink of {node.uid!r} took longer than sinkTimeout ({self._sink_timeout_s:g} s) in epoch {epoch}; "
+                "make it faster or raise spec.sinkTimeout"
+            )
+        try:
+            call.result()
+        except errors.SparkstateError:
+            raise
+        except RAISED as error:
+            raise errors.UserCodeError(
+                f"the sink of {node.uid!r} raised in epoch {epoch}: {describe(error)}"
+            ) from error
 
     def _commit(self, epoch: int) -> float:
         self._wait()
