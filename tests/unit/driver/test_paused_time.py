@@ -102,7 +102,7 @@ def test_a_restore_makes_no_partition_idle(tmp_path: Path, monkeypatch: pytest.M
         phases=phases.Phases("driver", time, {}),
         settings=SimpleNamespace(trigger=None, sink_timeout_s=60.0, slots=1),
         requests=SimpleNamespace(ending=lambda: False),
-        view=SimpleNamespace(happened=none),
+        view=SimpleNamespace(happened=none, note_progress=none),
         work_dir=tmp_path,
         reached=none,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time as time_module
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,7 +15,7 @@ from support.slots.running import Running
 
 from sparkstate import clock, errors, phases
 from sparkstate.serde.types import Types
-from sparkstate.spark import graph
+from sparkstate.spark import epochs, graph
 from sparkstate.spark.epochs import EpochResult, EpochRunner
 from sparkstate.spark.watermarks import Watermarks
 from sparkstate.state.descriptors import ValueStateDescriptor
@@ -66,6 +67,23 @@ def runner_with(sink: Callable[..., Any], running: Running, timeout_s: float = 6
         lambda: None,
         timeout_s,
     )
+
+
+def test_a_driver_that_waits_for_a_sink_is_not_stuck(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(epochs, "_LOOK_S", 0.05)
+    noted: list[bool] = []
+    goes_on = threading.Event()
+    runner = runner_with(lambda *_: goes_on.wait(60), running)
+    monkeypatch.setattr(runner, "_frames", SimpleNamespace(take=lambda *_: None))
+    monkeypatch.setattr(
+        runner, "_note_progress", lambda: (noted.append(True), len(noted) > 2 and goes_on.set())
+    )
+    runner._call_sinks(0, {("sum", None): 1})
+    assert len(noted) >= 3
+    monkeypatch.undo()
+    runner.close()
 
 
 def raises(error: BaseException) -> Callable[..., None]:

@@ -128,6 +128,7 @@ def _runner(
         pauses.may_go_on,
         context.settings.sink_timeout_s,
         is_selected=running.is_selected,
+        note_progress=context.view.note_progress,
     )
 
 

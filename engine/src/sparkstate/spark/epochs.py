@@ -29,6 +29,7 @@ from sparkstate.spark.paused_time import PausedTime, WorkTime
 from sparkstate.spark.watermarks import Watermarks
 
 _REHEARSAL = "sparkstate-rehearsal"
+_LOOK_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -134,8 +135,10 @@ class EpochRunner:
         sink_timeout_s: float,
         *,
         is_selected: bool = False,
+        note_progress: Callable[[], None] = lambda: None,
     ) -> None:
-        """``is_selected``: the frames of epochs have the columns that the job's only reader ships."""
+        """``is_selected``: the frames of epochs have the columns that the job's only reader ships.
+        ``note_progress`` is called now and then while an epoch waits for a sink, which has a limit of its own."""
         self._session = session
         self._graph = declared
         self._group = group
@@ -146,6 +149,7 @@ class EpochRunner:
         self._may_go_on = may_go_on
         self.paused = PausedTime(clock_)
         self._sink_timeout_s = sink_timeout_s
+        self._note_progress = note_progress
         self._feedings = {
             uid: feeding.Feeding(
                 session,
@@ -321,7 +325,12 @@ class EpochRunner:
             self._await_sink(node, call, epoch)
 
     def _await_sink(self, node: graph.SinkNode, call: concurrent.futures.Future[Any], epoch: int) -> None:
-        if not concurrent.futures.wait((call,), self._sink_timeout_s).done:
+        until = self._clock.monotonic() + self._sink_timeout_s
+        left_s = self._sink_timeout_s
+        while not concurrent.futures.wait((call,), min(max(left_s, 0.0), _LOOK_S)).done and left_s > 0:
+            self._note_progress()
+            left_s = until - self._clock.monotonic()
+        if not call.done():
             raise errors.UserCodeError(
                 f"the sink of {node.uid!r} took longer than sinkTimeout ({self._sink_timeout_s:g} s) in epoch {epoch}; "
                 "make it faster or raise spec.sinkTimeout"
