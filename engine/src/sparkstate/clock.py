@@ -19,6 +19,11 @@ class Clock(Protocol):
         """Wait that many seconds."""
 
 
+def monotonic_ms(clock: Clock) -> int:
+    """``clock.monotonic()`` in whole milliseconds."""
+    return round(clock.monotonic() * 1000)
+
+
 class SystemClock:
     """The machine's own clocks. ``monotonic`` stands still while the machine sleeps."""
 

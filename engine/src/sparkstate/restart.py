@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from sparkstate import settings
 
 KEPT_FAILURES = 10_000
-"""Failures remembered per class: more than any strategy can ask about in practice, and a bound on memory."""
+"""Failures remembered per class at least. A strategy that grants more restarts than that is asked about as many."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,18 @@ class RestartStrategy:
                 return self._exponential_delay(history, now_s)
             case "failure-rate":
                 return self._failure_rate(history, now_s)
+
+    @property
+    def kept_failures(self) -> int:
+        """How many failures have to be remembered: with fewer than it allows, its last restart would never come."""
+        chosen = self._settings
+        allowed = {
+            "none": 0,
+            "fixed-delay": chosen.attempts,
+            "exponential-delay": chosen.max_attempts or 0,
+            "failure-rate": chosen.max_failures_per_interval,
+        }
+        return max(KEPT_FAILURES, allowed[chosen.strategy])
 
     def _fixed_delay(self, history: Sequence[Failure]) -> Decision:
         allowed = self._settings.attempts
@@ -139,7 +151,7 @@ class FailureCounters:
         decision = self._strategy.decide(history, now_s)
         if isinstance(decision, Restart) and decision.counts:
             history.append(Failure(now_s, now_s + decision.delay_s))
-            del history[:-KEPT_FAILURES]
+            del history[: -self._strategy.kept_failures]
         return decision
 
     def count(self, kind: str) -> int:

@@ -10,6 +10,7 @@ OperatorError
 │   ├── Refused           too many requests, or a webhook that denies or fails: try later
 │   └── Forbidden         a missing right, a quota, or a namespace that is being deleted
 ├── DriverUnavailable  no answer, or one of another driver: ask later
+│   └── AnswerTooLarge    more than the operator reads: the log says so
 ├── Foreign            an object of the name that we need belongs to somebody else
 ├── DriverRoleMissing  the role that drivers are bound to does not exist: an Event says so, tried again
 └── BadKey             the operator's own key is unusable: the operator does not start
@@ -77,6 +78,10 @@ class Forbidden(ApiError):
 
 class DriverUnavailable(OperatorError):
     """The driver does not answer, or another one answers at its address."""
+
+
+class AnswerTooLarge(DriverUnavailable):
+    """The driver answers with more than the operator reads."""
 
 
 class Foreign(OperatorError):

@@ -218,6 +218,9 @@ class Observer:
             answers.require(document, answers.STATUS)
             answers.require(savepoint or {}, answers.SAVEPOINT)
             return observed.Report(document, savepoint)
+        except errors.AnswerTooLarge as error:
+            _log.warning("the driver of attempt %s runs, and cannot be heard: %s", endpoint.attempt, error)
+            return None
         except errors.DriverUnavailable:
             return None
         except (ValueError, RecursionError) as error:

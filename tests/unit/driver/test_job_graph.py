@@ -85,9 +85,9 @@ def test_the_shape_is_that_of_the_declaration_and_shows_no_password() -> None:
 
 def test_figures_are_totals_and_the_rates_of_the_newest_epochs() -> None:
     epochs = WorkedEpochs()
-    epochs.note(100.0, 2.0, 900, [result("totals", 900, 500.0, main=800, quiet=100)])
+    epochs.note(100.0, 4.0, 900, [result("totals", 900, 500.0, main=800, quiet=100)])
     epochs.note(
-        104.0, 2.0, 300, [result("totals", 300, 1500.0, main=300), result("groups", 100, 40.0, main=7)]
+        104.0, 4.0, 300, [result("totals", 300, 1500.0, main=300), result("groups", 100, 40.0, main=7)]
     )
     sizes = [size("totals", 5), size("groups", 1), size("totals", 6)]
     told = shape().with_figures(epochs, sizes, 104.0)
@@ -95,15 +95,15 @@ def test_figures_are_totals_and_the_rates_of_the_newest_epochs() -> None:
     assert totals is not None and groups is not None
     assert (totals.rows_in_total, totals.rows_out_total) == (1200, 1200)
     assert (totals.late_rows_total, totals.dropped_rows_total, totals.timers_fired_total) == (2, 4, 6)
-    assert (totals.rows_in_per_s, groups.rows_in_per_s) == (300.0, 25.0)
+    assert (totals.rows_in_per_s, groups.rows_in_per_s) == (150.0, 12.5)
     assert totals.rows_in_per_s == epochs.rows_per_s(104.0)
-    assert (totals.busy_share, groups.busy_share) == (0.5, 0.01)
+    assert (totals.busy_share, groups.busy_share) == (0.25, 0.005)
     assert (totals.state_rows, totals.state_bytes, totals.timers) == (11, 110, 2)
     ways = {(edge.source, edge.target): (edge.rows_total, edge.rows_per_s) for edge in told.edges}
-    assert ways["source:0", "operator:totals"] == (1200, 300.0)
-    assert ways["operator:totals", "side-output:totals/quiet"] == (100, 25.0)
-    assert ways["side-output:totals/quiet", "operator:groups"] == (100, 25.0)
-    assert ways["operator:totals", "sink:totals"] == (1100, 275.0)
+    assert ways["source:0", "operator:totals"] == (1200, 150.0)
+    assert ways["operator:totals", "side-output:totals/quiet"] == (100, 12.5)
+    assert ways["side-output:totals/quiet", "operator:groups"] == (100, 12.5)
+    assert ways["operator:totals", "sink:totals"] == (1100, 137.5)
 
 
 def test_epochs_leave_the_rates_after_the_window_and_stay_in_the_totals() -> None:
@@ -111,7 +111,30 @@ def test_epochs_leave_the_rates_after_the_window_and_stay_in_the_totals() -> Non
     epochs.note(0.0, 1.0, 1000, [result("totals", 1000)])
     epochs.note(60.0, 1.0, 50, [result("totals", 50)])
     figures = epochs.figures("totals", (), 60.0)
-    assert (figures.rows_in_total, figures.rows_in_per_s) == (1050, 50.0)
+    assert (figures.rows_in_total, figures.rows_in_per_s) == (1050, 5.0)
+
+
+@pytest.mark.parametrize("seconds", [0.25, 1.0, 4.0, 6.0, 9.0, 10.0, 10.1, 60.0])
+def test_the_rate_is_that_of_the_rows_however_long_epochs_are(seconds: float) -> None:
+    epochs, now = WorkedEpochs(), 0.0
+    for number in range(1, 81):
+        now = number * seconds
+        epochs.note(now, seconds, round(1000 * seconds), [result("totals", round(1000 * seconds))])
+        for open_s in (0.0, seconds / 2, seconds * 0.999):
+            told = epochs.rows_per_s(now + open_s), epochs.figures("totals", (), now + open_s).rows_in_per_s
+            assert told == pytest.approx((1000, 1000)) or number * seconds < 1
+    falling = [epochs.rows_per_s(now + share * seconds) for share in (1.0, 1.5, 1.9)]
+    assert falling == sorted(falling, reverse=True)
+    assert epochs.rows_per_s(now + max(10.0, 2 * seconds)) == 0
+
+
+def test_epochs_at_an_interval_and_epochs_side_by_side_have_the_rate_of_their_rows() -> None:
+    at_an_interval, side_by_side = WorkedEpochs(), WorkedEpochs()
+    for number in range(1, 20):
+        at_an_interval.note(number * 5.0, 1.0, 500, ())
+        side_by_side.note(number * 2.0, 4.0, 200, ())
+    assert at_an_interval.rows_per_s(97.0) == pytest.approx(100)
+    assert side_by_side.rows_per_s(39.0) == pytest.approx(100)
 
 
 def test_an_operator_is_never_at_work_for_longer_than_its_epochs() -> None:

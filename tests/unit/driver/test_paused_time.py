@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from support.slots import slots
 
-from sparkstate import phases
+from sparkstate import clock, phases
 from sparkstate.checkpoint.restore import RestoredSnapshot, RestorePlan
 from sparkstate.driver import starting
 from sparkstate.driver.epoch_loop import EpochLoop
@@ -51,7 +51,7 @@ def runner_of(time: ManualClock, may_go_on: Callable[[], None] = lambda: None) -
 
 def is_held(runner: EpochRunner, time: ManualClock) -> bool:
     """Whether the partition that is behind still holds the watermark when the other goes on."""
-    return runner.watermarks.advance({(0, "a"): 900}, time.now_ms()).current == 49
+    return runner.watermarks.advance({(0, "a"): 900}, clock.monotonic_ms(time)).current == 49
 
 
 def test_a_storage_that_is_away_makes_no_partition_idle() -> None:
@@ -102,7 +102,7 @@ def test_a_restore_makes_no_partition_idle(tmp_path: Path, monkeypatch: pytest.M
         phases=phases.Phases("driver", time, {}),
         settings=SimpleNamespace(trigger=None, sink_timeout_s=60.0, slots=1),
         requests=SimpleNamespace(ending=lambda: False),
-        view=SimpleNamespace(happened=none),
+        view=SimpleNamespace(happened=none, note_progress=none),
         work_dir=tmp_path,
         reached=none,
     )
@@ -193,6 +193,56 @@ def test_the_time_between_two_epochs_is_idleness_and_so_is_that_of_quick_ones() 
         end(runner, fed)
         time.advance(IDLE_MS // 20)
     assert not is_held(runner, time)
+
+
+class JumpingClock(ManualClock):
+    """Its wall clock is set, or runs on while the machine sleeps; its monotonic clock knows nothing of that."""
+
+    ahead_ms = 0
+
+    def now_ms(self) -> int:
+        return super().now_ms() + self.ahead_ms
+
+
+@pytest.mark.parametrize("jump_ms", [3_600_000, -3_600_000], ids=["forward", "back"])
+@pytest.mark.parametrize("when", ["between two epochs", "within an epoch", "in a pause"])
+def test_a_wall_clock_that_jumps_changes_nothing_about_idleness(jump_ms: int, when: str) -> None:
+    time = JumpingClock()
+    runner = runner_of(time)
+    fed = runner.begin(None, 0)
+    if when == "in a pause":
+        with runner.paused.measured():
+            time.ahead_ms = jump_ms
+    time.ahead_ms = jump_ms if when == "within an epoch" else time.ahead_ms
+    end(runner, fed)
+    time.ahead_ms = jump_ms
+    time.advance(IDLE_MS - 1)
+    fed = runner.begin(None, 1)
+    assert fed.now == time.now_ms(), "timers go by the wall clock"
+    assert is_held(runner, time)
+    end(runner, fed)
+    time.advance(1)
+    runner.begin(None, 2)
+    assert not is_held(runner, time)
+
+
+@pytest.mark.parametrize("jump_ms", [3_600_000, -3_600_000], ids=["forward", "back"])
+def test_a_source_without_a_row_since_the_start_is_idle_by_the_monotonic_clock(jump_ms: int) -> None:
+    time = JumpingClock()
+    time.ahead_ms = 2 * abs(jump_ms)
+    time.advance(IDLE_MS)
+    source = SimpleNamespace(delay_ms=0, idle_timeout_ms=IDLE_MS, parts=(), of_input=0, event_time="t")
+    prepared = SimpleNamespace(declared=SimpleNamespace(sources=(source,)))
+    parts: Any = SimpleNamespace(context=SimpleNamespace(clock=time), prepared=prepared)
+    runner = runner_of(time)
+    runner.watermarks = starting._watermarks(parts, ORIGIN)
+    time.ahead_ms += jump_ms
+    end(runner, runner.begin(None, 0))
+    time.advance(IDLE_MS - 1)
+    end(runner, runner.begin(None, 1))
+    assert runner.watermarks.sources[0].watermark(clock.monotonic_ms(time), 7) == 7
+    time.advance(1)
+    assert runner.watermarks.sources[0].watermark(clock.monotonic_ms(time), 7) is None
 
 
 def test_a_query_is_forgotten_though_its_end_failed() -> None:

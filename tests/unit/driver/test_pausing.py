@@ -188,6 +188,23 @@ def test_a_stop_waits_for_a_slow_checkpoint_whatever_hangs_beside_the_job(paused
     assert status is not None and status.status is not SavepointPhase.FAILED
 
 
+def test_a_driver_that_waits_for_a_checkpoint_before_its_stop_is_not_stuck(paused: Paused) -> None:
+    checkpoints, request = paused.running.checkpoints, SavepointTrigger(trigger_id="end", stop=True)
+    paused.running.requests.add(request)
+    paused.commit(0, 1)
+    go_on = threading.Event()
+    job_storage, view = paused.running.job_storage, paused.running.view
+    publish = job_storage.publish
+    job_storage.publish = lambda *given: (go_on.wait(60), publish(*given))  # type: ignore[method-assign,assignment]
+    begun = paused.running.start(0)
+    until(lambda: begun.committed)
+    threading.Timer(1.0, go_on.set).start()
+    began = time.monotonic()
+    assert checkpoints.settle_before(request)
+    assert time.monotonic() - began > 0.9
+    assert view.seconds_without_progress() < 0.9
+
+
 def take_away_the_sink(paused: Paused) -> None:
     """The job is in a pause, and stays there."""
     paused.commit(0, 1)

@@ -1,6 +1,7 @@
 """Restart strategies: Flink's answers to the same series of failures."""
 
 import random
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -101,3 +102,36 @@ def test_the_delay_stays_within_its_bounds_whatever_the_jitter(
         assert isinstance(answer, restart.Restart)
         assert chosen.initial_backoff_s <= answer.delay_s <= chosen.max_backoff_s
         now += answer.delay_s + gap
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        {"strategy": "fixed-delay", "attempts": 7, "delay_s": 0.0},
+        {
+            "strategy": "exponential-delay",
+            "max_attempts": 7,
+            "initial_backoff_s": 1.0,
+            "max_backoff_s": 1.0,
+            "jitter": 0.0,
+            "reset_after_s": 1000.0,
+        },
+        {"strategy": "failure-rate", "max_failures_per_interval": 8, "failure_rate_interval_s": 1000.0},
+    ],
+    ids=lambda chosen: chosen["strategy"],
+)
+def test_a_strategy_of_more_restarts_than_are_remembered_ends(
+    chosen: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(restart, "KEPT_FAILURES", 3)
+    log = counters(**chosen)
+    granted = [isinstance(log.failed("job", 10.0 * number), restart.Restart) for number in range(12)]
+    assert granted == [True] * 7 + [False] * 5
+
+
+def test_a_strategy_without_a_limit_remembers_no_more_than_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(restart, "KEPT_FAILURES", 3)
+    log = counters(strategy="exponential-delay", max_attempts=None)
+    for number in range(12):
+        log.failed("job", 1e6 * number)
+    assert log.count("job") == 3

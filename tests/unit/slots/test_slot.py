@@ -168,6 +168,26 @@ def test_a_message_of_a_stranger_is_no_message() -> None:
             protocol.receive_request(Channel(other))
 
 
+def test_a_message_that_is_too_large_is_refused_by_its_name_and_loses_no_slot(
+    slot: slots.Slot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slot.client.call(protocol.Status(), protocol.SlotStatus)
+    large = protocol.Failed(reason="r", message="x" * 500)
+    here, there = socket.socketpair()
+    with here, there, monkeypatch.context() as patch:
+        patch.setattr(protocol, "MAX_FRAME_BYTES", 400)
+        with pytest.raises(
+            errors.SpecInvalid, match=r"^Configure of 5\d\d bytes does not fit .* \(at most 400\)"
+        ):
+            slot.client.call(protocol.Configure(plan=bytes(500)), protocol.Ok)
+        with pytest.raises(errors.SpecInvalid, match=r"^Failed of 5\d\d bytes does not fit one message"):
+            protocol.send(Channel(here), large)
+        there.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            there.recv(1)
+    slot.client.call(protocol.Status(), protocol.SlotStatus)
+
+
 def test_nobody_looks_for_a_slot_that_was_given_up() -> None:
     with socket.create_server(("127.0.0.1", 0)) as never_answers:
         address = client.SlotAddress(0, "elsewhere", 7, "", never_answers.getsockname()[1], "127.0.0.1")

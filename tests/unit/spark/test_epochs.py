@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
+import threading
+import time as time_module
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +15,7 @@ from support.slots.running import Running
 
 from sparkstate import clock, errors, phases
 from sparkstate.serde.types import Types
-from sparkstate.spark import graph
+from sparkstate.spark import epochs, graph
 from sparkstate.spark.epochs import EpochResult, EpochRunner
 from sparkstate.spark.watermarks import Watermarks
 from sparkstate.state.descriptors import ValueStateDescriptor
@@ -48,20 +49,74 @@ def test_rows_follow_the_last_epoch_that_is_committed_before_them(running: Runni
     runner.close()
 
 
-def test_a_users_sink_that_wants_to_end_the_process_is_an_error_of_the_job(
-    running: Running, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sink = graph.SinkNode(uid="sum", operator="sum", tag=None, sink=lambda *_: sys.exit(0))
-    declared: Any = SimpleNamespace(operators={}, sinks=(sink,), sources=())
+def runner_with(sink: Callable[..., Any], running: Running, timeout_s: float = 60.0) -> EpochRunner:
+    """One sink, which is given no rows."""
+    node = graph.SinkNode(uid="sum", operator="sum", tag=None, sink=sink)
+    declared: Any = SimpleNamespace(operators={}, sinks=(node,), sources=())
     without: Any = None
     time = clock.SystemClock()
     recorder = phases.Phases("driver", time, {})
-    runner = EpochRunner(
-        without, declared, slots.KEY_SPACE, running.group, Watermarks(()), time, recorder, lambda: None, 60.0
+    return EpochRunner(
+        without,
+        declared,
+        slots.KEY_SPACE,
+        running.group,
+        Watermarks(()),
+        time,
+        recorder,
+        lambda: None,
+        timeout_s,
     )
+
+
+def test_a_driver_that_waits_for_a_sink_is_not_stuck(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(epochs, "_LOOK_S", 0.05)
+    noted: list[bool] = []
+    goes_on = threading.Event()
+    runner = runner_with(lambda *_: goes_on.wait(60), running)
     monkeypatch.setattr(runner, "_frames", SimpleNamespace(take=lambda *_: None))
-    with pytest.raises(errors.UserCodeError, match="the sink of 'sum' raised in epoch 0: SystemExit: 0"):
+    monkeypatch.setattr(
+        runner, "_note_progress", lambda: (noted.append(True), len(noted) > 2 and goes_on.set())
+    )
+    runner._call_sinks(0, {("sum", None): 1})
+    assert len(noted) >= 3
+    monkeypatch.undo()
+    runner.close()
+
+
+def raises(error: BaseException) -> Callable[..., None]:
+    def sink(*_: Any) -> None:
+        raise error
+
+    return sink
+
+
+TOO_SLOW = "the sink of 'sum' took longer than sinkTimeout (0.3 s) in epoch 0; make it faster or raise spec.sinkTimeout"
+
+
+@pytest.mark.parametrize(
+    ("sink", "told"),
+    [
+        (raises(SystemExit(0)), "the sink of 'sum' raised in epoch 0: SystemExit: 0"),
+        (
+            raises(TimeoutError("db:5432 did not answer")),
+            "the sink of 'sum' raised in epoch 0: TimeoutError: db:5432 did not answer",
+        ),
+        (raises(ValueError("\ud800")), r"the sink of 'sum' raised in epoch 0: ValueError: \ud800"),
+        (lambda *_: time_module.sleep(1.0), TOO_SLOW),
+    ],
+    ids=["wants to end the process", "waits in vain", "says what no document can have", "is slow"],
+)
+def test_the_error_of_a_sink_is_an_error_of_the_job(
+    running: Running, monkeypatch: pytest.MonkeyPatch, sink: Callable[..., Any], told: str
+) -> None:
+    runner = runner_with(sink, running, 0.3)
+    monkeypatch.setattr(runner, "_frames", SimpleNamespace(take=lambda *_: None))
+    with pytest.raises(errors.UserCodeError) as caught:
         runner._call_sinks(0, {("sum", None): 1})
+    assert str(caught.value) == told
     monkeypatch.undo()
     runner.close()
 

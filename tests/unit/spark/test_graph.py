@@ -365,3 +365,11 @@ def test_windows_of_event_time_and_joins_need_it_and_windows_of_processing_time_
     side = JoinSide(row_type=Types.ROW_NAMED(["v"], [Types.LONG()]), late=None, least=0, most=1)
     assert (ended.needs_event_time, clocked.needs_event_time) == (True, False)
     assert IntervalJoin(Pairs(), side, side).needs_event_time
+
+
+@pytest.mark.parametrize("nothing", [0, "0 seconds", -1])
+def test_an_idle_timeout_that_would_stop_the_watermark_for_ever_is_refused(nothing: int | str) -> None:
+    frame: Any = SimpleNamespace()
+    told = rf"keyed\(idle_timeout=…\) is {nothing!r}; it must be longer than 0 ms"
+    with pytest.raises(errors.SpecInvalid, match=told):
+        graph.declare(lambda: stream.keyed(frame, "k", idle_timeout=nothing))

@@ -54,6 +54,7 @@ class Checkpoints:
         self._settings = settings
         self._coordinator = CheckpointCoordinator(settings, clock_)
         self._requests = requests
+        self._view = view
         self._notifier = Notifier(view, requests, job_storage, clock_)
         self._clock = clock_
         self._key_space = key_space
@@ -237,12 +238,15 @@ class Checkpoints:
         The wait has a bound because the request stayed pending for as long as the storage was away.
         """
         until, outages = self._clock.monotonic() + self._settings.timeout_s, self._storage.outages
+
+        def is_given_up() -> bool:
+            self._view.note_progress()  # or the kubelet would end the driver within a long checkpoint
+            return self.given_up() or (self._clock.monotonic() > until and bool(outages.awaited))
+
         try:
             current = self._current
             if current is not None:
-                current.wait(
-                    lambda: self.given_up() or (self._clock.monotonic() > until and bool(outages.awaited))
-                )
+                current.wait(is_given_up)
         except Ending:
             if self.given_up():
                 raise

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from sparkstate.clock import Clock
 from sparkstate.control.documents import CheckpointInfo, CheckpointStatus, LongWorkKind, SavepointPhase
+from sparkstate.driver.cut_text import FAILURE, cut
 from sparkstate.driver.job_storage import JobStorage
 from sparkstate.driver.pending_checkpoint import (
     BegunSavepoint,
@@ -70,4 +71,4 @@ class Notifier:
         self._requests.update(savepoint.trigger.trigger_id, phase, **changes)
 
     def _failed(self, info: CheckpointInfo, error: Exception) -> None:
-        self._view.note_checkpoint(info.model_copy(update={"failure": str(error)}))
+        self._view.note_checkpoint(info.model_copy(update={"failure": cut(str(error), FAILURE)}))

@@ -12,10 +12,13 @@ from sparkstate.slots import protocol
 from sparkstate.spark.epochs import OperatorResult
 
 RATE_WINDOW_S: Final = 10.0
+"""Rates are those of the epochs that ended within it, or within twice the length of the newest, if that is longer."""
 
 
 @dataclass(frozen=True)
 class _Epoch:
+    since: float
+    """The end of the one before; later where that was long before its own beginning."""
     at: float
     """Its end by the monotonic clock, s."""
     seconds: float
@@ -23,6 +26,11 @@ class _Epoch:
     """Into the first operators."""
     operators: Mapping[str, OperatorResult]
     """By uid."""
+
+    @property
+    def length_s(self) -> float:
+        """The time in which its rows came."""
+        return self.at - self.since
 
 
 @dataclass
@@ -40,9 +48,11 @@ class WorkedEpochs:
 
     def note(self, now: float, seconds: float, rows: int, operators: Sequence[OperatorResult]) -> None:
         """An epoch has committed ``now``; it took ``seconds``."""
-        self._recent.append(_Epoch(now, seconds, rows, {each.uid: each for each in operators}))
-        while self._recent[0].at < now - RATE_WINDOW_S:
-            self._recent.popleft()
+        since = now - seconds
+        if self._recent:
+            since = max(self._recent[-1].at, now - max(seconds, RATE_WINDOW_S))
+        self._recent.append(_Epoch(since, now, seconds, rows, {each.uid: each for each in operators}))
+        self._recent = deque(self._at(now))
         for each in operators:
             totals = self._totals.setdefault(each.uid, _Totals())
             totals.out.update(each.rows_out)
@@ -55,25 +65,27 @@ class WorkedEpochs:
 
     def rows_per_s(self, now: float) -> float:
         """Rows into the first operators."""
-        return _rate((epoch.rows for epoch in self._recent), self._window_s(now))
+        recent = self._at(now)
+        return _rate((epoch.rows for epoch in recent), recent, now)
 
     def rows_out(self, uid: str, tag: str | None, now: float) -> tuple[int, float]:
         """Rows of one output in all, and per second."""
         totals = self._totals.get(uid, _Totals())
-        recent = (each.rows_out.get(tag, 0) for each in self._of(uid))
-        return totals.out[tag], _rate(recent, self._window_s(now))
+        recent = self._at(now)
+        return totals.out[tag], _rate((each.rows_out.get(tag, 0) for each in _of(uid, recent)), recent, now)
 
     def figures(
         self, uid: str, sizes: Iterable[protocol.OperatorSize], now: float
     ) -> picture.OperatorFigures:
         """Of one operator; ``sizes`` are what the slots tell of its state."""
-        totals, window_s = self._totals.get(uid, _Totals()), self._window_s(now)
+        totals, recent = self._totals.get(uid, _Totals()), self._at(now)
+        mine = list(_of(uid, recent))
         own = [size for size in sizes if size.operator == uid]
         return picture.OperatorFigures(
             **totals.figures,
-            rows_in_per_s=_rate((each.rows_in for each in self._of(uid)), window_s),
+            rows_in_per_s=_rate((each.rows_in for each in mine), recent, now),
             rows_out_total=totals.out.total(),
-            rows_out_per_s=_rate((sum(each.rows_out.values()) for each in self._of(uid)), window_s),
+            rows_out_per_s=_rate((sum(each.rows_out.values()) for each in mine), recent, now),
             busy_share=self._busy_share(uid),
             state_rows=sum(size.state_rows for size in own) if own else None,
             state_bytes=sum(size.state_bytes for size in own) if own else None,
@@ -81,20 +93,29 @@ class WorkedEpochs:
             operator_states=(),
         )
 
-    def _of(self, uid: str) -> Iterable[OperatorResult]:
-        return (epoch.operators[uid] for epoch in self._recent if uid in epoch.operators)
-
     def _busy_share(self, uid: str) -> float | None:
         seconds = sum(epoch.seconds for epoch in self._recent if epoch.operators)
         if seconds <= 0:
             return None
-        return min(1.0, sum(each.busy_ms for each in self._of(uid)) / 1000 / seconds)
+        return min(1.0, sum(each.busy_ms for each in _of(uid, self._recent)) / 1000 / seconds)
 
-    def _window_s(self, now: float) -> float:
-        """From the oldest recent epoch on: at least a second, at most the whole window."""
-        since = now - self._recent[0].at if self._recent else 0.0
-        return min(max(since, 1.0), RATE_WINDOW_S)
+    def _at(self, now: float) -> Sequence[_Epoch]:
+        """Those that the rates of this moment are made of, oldest first."""
+        if not self._recent:
+            return ()
+        window_s = max(RATE_WINDOW_S, 2 * self._recent[-1].length_s)
+        return [epoch for epoch in self._recent if epoch.at > now - window_s]
 
 
-def _rate(rows: Iterable[int], window_s: float) -> float:
-    return sum(rows) / window_s
+def _of(uid: str, epochs: Iterable[_Epoch]) -> Iterable[OperatorResult]:
+    return (epoch.operators[uid] for epoch in epochs if uid in epoch.operators)
+
+
+def _rate(rows: Iterable[int], recent: Sequence[_Epoch], now: float) -> float:
+    """Per second of the time in which ``rows`` came, at least a second. An epoch is under way, whose rows nobody knows:
+    it has as much time as the newest took before it counts."""
+    if not recent:
+        return 0.0
+    newest = recent[-1]
+    span_s = newest.at - recent[0].since + max(now - newest.at - newest.length_s, 0.0)
+    return sum(rows) / max(span_s, 1.0)

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from sparkstate.control import port
 from sparkstate.control.documents import SavepointPhase, SavepointStatus
 from sparkstate.control.port import SavepointTrigger
+from sparkstate.driver.cut_text import FAILURE, cut
 
 MOST_OPEN = 100
 """Savepoints that wait for their turn; more are refused."""
@@ -91,6 +92,8 @@ class Requests:
 
     def update(self, trigger_id: str, phase: SavepointPhase, **changes: object) -> None:
         """Note progress."""
+        if "failure" in changes:
+            changes["failure"] = cut(str(changes["failure"]), FAILURE)
         with self._lock:
             pending = self._savepoints[trigger_id]
             pending.answer = pending.answer.model_copy(update={"status": phase, **changes})

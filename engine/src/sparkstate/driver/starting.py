@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
-from sparkstate import phases
+from sparkstate import clock, phases
 from sparkstate.control import driver_life
 from sparkstate.driver.checkpoints import Checkpoints
 from sparkstate.driver.epoch_loop import EpochLoop
@@ -128,11 +128,12 @@ def _runner(
         pauses.may_go_on,
         context.settings.sink_timeout_s,
         is_selected=running.is_selected,
+        note_progress=context.view.note_progress,
     )
 
 
 def _watermarks(parts: Parts, origin: Origin) -> Watermarks:
-    fresh = watermarks.fresh(parts.prepared.declared.sources, parts.context.clock.now_ms())
+    fresh = watermarks.fresh(parts.prepared.declared.sources, clock.monotonic_ms(parts.context.clock))
     metadata = origin.restored.metadata
     return fresh if metadata is None else fresh.restored(watermarks.stored_in(metadata))
 

@@ -17,6 +17,7 @@ from typing import TypeVar
 from sparkstate import errors
 from sparkstate.clock import Clock
 from sparkstate.control.documents import StorageAway
+from sparkstate.driver.cut_text import CAUSE, cut
 
 RETRY_S = 0.5
 SLOW_S = 30.0
@@ -71,7 +72,11 @@ class StorageOutages:
             since_ms = known.since_ms if known else self._clock.now_ms()
             failures = known.failures + 1 if known else 1
             self._troubles[url] = _Trouble(
-                doing, since_ms, failures, str(error), needed or (known is not None and known.needed)
+                doing,
+                since_ms,
+                failures,
+                cut(str(error), CAUSE),
+                needed or (known is not None and known.needed),
             )
 
     def answered(self, url: str) -> None:

@@ -12,8 +12,9 @@ from sparkstate.clock import Clock
 from sparkstate.control import documents, driver_life, picture, port
 from sparkstate.control.documents import CheckpointInfo, CheckpointKind, CheckpointStatus, DriverPhase
 from sparkstate.control.driver_life import Transition
-from sparkstate.driver import operator_states, user_metrics
+from sparkstate.driver import cut_text, operator_states, user_metrics
 from sparkstate.driver.checkpoint_history import CheckpointHistory
+from sparkstate.driver.cut_text import cut
 from sparkstate.driver.job_graph import Shape
 from sparkstate.driver.long_work import LongWork
 from sparkstate.driver.operator_figures import WorkedEpochs
@@ -196,13 +197,17 @@ class JobView:
         mistake = ""
         with self._lock:
             now = self._clock.now_ms()
-            self._last_failure = documents.Failure(at_ms=now, reason=reason, message=message)
+            self._last_failure = documents.Failure(
+                at_ms=now, reason=reason, message=cut(message, cut_text.FAILURE)
+            )
             self._slots = tuple(slot.model_copy(update={"alive": False}) for slot in self._slots)
             if recovering:
                 self._restarts += 1
                 self._progress_at = self._clock.monotonic()
                 mistake = self._go(driver_life.RECOVERS)
-                self._recovering = self._recovering or _OpenRecovery(now, f"{reason}: {message}")
+                self._recovering = self._recovering or _OpenRecovery(
+                    now, cut(f"{reason}: {message}", cut_text.CAUSE)
+                )
         _log_mistake(mistake)
 
     def _go(self, what: Transition) -> str:

@@ -20,6 +20,7 @@ from sparkstate.slots.channel import Channel, view
 from sparkstate.slots.handshake import Role
 
 MAX_FRAME_BYTES: Final = 1 << 30
+"""Of a message. Batches of rows are frames of their own, which may be larger (``slots.channel``)."""
 
 
 class Message(msgspec.Struct, frozen=True, tag=True, kw_only=True):
@@ -365,8 +366,15 @@ _REPLIES = msgspec.msgpack.Decoder(Reply)
 
 
 def send(channel: Channel, message: Message) -> None:
-    """Send one message."""
-    channel.send(_ENCODER.encode(message))
+    """Send one message. Raises ``SpecInvalid`` for one that the other end would not read."""
+    data = _ENCODER.encode(message)
+    if len(data) > MAX_FRAME_BYTES:
+        raise errors.SpecInvalid(
+            f"{type(message).__name__} of {len(data):,} bytes does not fit one message to or from a slot (at most "
+            f"{MAX_FRAME_BYTES:,}): let functions load large data in open(), use more slots, or lower "
+            "checkpointing.inlineThreshold"
+        )
+    channel.send(data)
 
 
 def receive_request(channel: Channel) -> Request:

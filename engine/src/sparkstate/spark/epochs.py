@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sparkstate import clock, errors, phases
 from sparkstate.keygroups import KeySpace
+from sparkstate.operators.common.user_function import RAISED, describe
 from sparkstate.sinks.file_sink import FileSink
 from sparkstate.slots import protocol
 from sparkstate.slots.group import SlotGroup
@@ -28,6 +29,7 @@ from sparkstate.spark.paused_time import PausedTime, WorkTime
 from sparkstate.spark.watermarks import Watermarks
 
 _REHEARSAL = "sparkstate-rehearsal"
+_LOOK_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,8 @@ class FedEpoch:
     after: Watermarks
     now: int
     """The epoch's processing time, ms."""
+    begun_ms: int
+    """Its beginning by the monotonic clock, by which idleness is measured."""
     rows: Mapping[str, fed_rows.FedRows]
     """By operator, the rows that the job's inputs brought."""
     batch: DataFrame | None
@@ -131,8 +135,10 @@ class EpochRunner:
         sink_timeout_s: float,
         *,
         is_selected: bool = False,
+        note_progress: Callable[[], None] = lambda: None,
     ) -> None:
-        """``is_selected``: the frames of epochs have the columns that the job's only reader ships."""
+        """``is_selected``: the frames of epochs have the columns that the job's only reader ships.
+        ``note_progress`` is called now and then while an epoch waits for a sink, which has a limit of its own."""
         self._session = session
         self._graph = declared
         self._group = group
@@ -143,6 +149,7 @@ class EpochRunner:
         self._may_go_on = may_go_on
         self.paused = PausedTime(clock_)
         self._sink_timeout_s = sink_timeout_s
+        self._note_progress = note_progress
         self._feedings = {
             uid: feeding.Feeding(
                 session,
@@ -199,9 +206,10 @@ class EpochRunner:
         self._wait()
         self._enter(phases.ProcessPhase.EPOCH_BEGIN, epoch)
         now = self._clock.now_ms()
-        worked_ms = self._worked.begin(now)
-        self.watermarks = self.watermarks.paused(self.paused.take(), now).worked(worked_ms, now)
-        after = self.watermarks.ended() if ended else self.watermarks.advance({}, now)
+        begun_ms = clock.monotonic_ms(self._clock)
+        worked_ms = self._worked.begin(begun_ms)
+        self.watermarks = self.watermarks.paused(self.paused.take(), begun_ms).worked(worked_ms, begun_ms)
+        after = self.watermarks.ended() if ended else self.watermarks.advance({}, begun_ms)
         is_due = self._timers_due(before, after.current, now) or self._sweep_due(now)
         nothing = batch is None and not ended and not is_due
         follows, self._last = self._last, self._last if nothing else epoch
@@ -213,10 +221,10 @@ class EpochRunner:
                 self._enter(phases.ProcessPhase.FEED, epoch)
                 rows[uid] = each.run(batch, feeding.EpochTimes(epoch, follows, before, now))
         if rows:
-            after = self.watermarks.advance(fed_rows.largest_of(rows.values()), now)
+            after = self.watermarks.advance(fed_rows.largest_of(rows.values()), begun_ms)
             after = after.ended() if ended else after
         self.watermarks = after
-        return FedEpoch(epoch, follows, before, after, now, rows, batch, nothing, started)
+        return FedEpoch(epoch, follows, before, after, now, begun_ms, rows, batch, nothing, started)
 
     @property
     def may_overlap(self) -> bool:
@@ -237,7 +245,7 @@ class EpochRunner:
         try:
             return self._completed(fed)
         finally:
-            self._worked.end(fed.now, self._clock.now_ms())
+            self._worked.end(fed.begun_ms, clock.monotonic_ms(self._clock))
 
     def _completed(self, fed: FedEpoch) -> EpochResult:
         if fed.nothing:
@@ -314,20 +322,27 @@ class EpochRunner:
             call: concurrent.futures.Future[Any] = self._sink_pool.submit(
                 node.sink, self._frames.take(epoch, node.operator, node.tag), epoch
             )
-            try:
-                call.result(self._sink_timeout_s)
-            except concurrent.futures.TimeoutError:
-                raise errors.UserCodeError(
-                    f"the sink of {node.uid!r} took longer than sinkTimeout ({self._sink_timeout_s:g} s) in epoch "
-                    f"{epoch}; "
-                    "make it faster or raise spec.sinkTimeout"
-                ) from None
-            except errors.SparkstateError:
-                raise
-            except (Exception, SystemExit) as error:
-                raise errors.UserCodeError(
-                    f"the sink of {node.uid!r} raised in epoch {epoch}: {type(error).__name__}: {error}"
-                ) from error
+            self._await_sink(node, call, epoch)
+
+    def _await_sink(self, node: graph.SinkNode, call: concurrent.futures.Future[Any], epoch: int) -> None:
+        until = self._clock.monotonic() + self._sink_timeout_s
+        left_s = self._sink_timeout_s
+        while not concurrent.futures.wait((call,), min(max(left_s, 0.0), _LOOK_S)).done and left_s > 0:
+            self._note_progress()
+            left_s = until - self._clock.monotonic()
+        if not call.done():
+            raise errors.UserCodeError(
+                f"the sink of {node.uid!r} took longer than sinkTimeout ({self._sink_timeout_s:g} s) in epoch {epoch}; "
+                "make it faster or raise spec.sinkTimeout"
+            )
+        try:
+            call.result()
+        except errors.SparkstateError:
+            raise
+        except RAISED as error:
+            raise errors.UserCodeError(
+                f"the sink of {node.uid!r} raised in epoch {epoch}: {describe(error)}"
+            ) from error
 
     def _commit(self, epoch: int) -> float:
         self._wait()

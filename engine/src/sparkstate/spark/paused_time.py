@@ -1,4 +1,7 @@
-"""The time in which a job takes nothing in: it says nothing about whether its sources are idle."""
+"""The time in which a job takes nothing in: it says nothing about whether its sources are idle.
+
+All times are the monotonic clock's, in ms: somebody may set the wall clock, and it runs on while the machine sleeps.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +25,12 @@ class PausedTime:
     @contextlib.contextmanager
     def measured(self) -> Iterator[None]:
         """Meanwhile nothing is taken in."""
-        began_ms = self._clock.now_ms()
+        began_ms = clock.monotonic_ms(self._clock)
         try:
             yield
         finally:
             with self._lock:
-                self._ms += max(self._clock.now_ms() - began_ms, 0)
+                self._ms += clock.monotonic_ms(self._clock) - began_ms
 
     def take(self) -> int:
         """The time in ms since this was asked last."""

@@ -109,9 +109,7 @@ def _declare_input(
     frames: list[DataFrame] = list(df) if isinstance(df, (list, tuple)) else [df]
     if not frames:
         raise errors.SpecInvalid(f"sparkstate.{call} got an empty list of DataFrames")
-    idle = (
-        None if idle_timeout is None else durations.not_negative_ms(idle_timeout, f"{call}(idle_timeout=…)")
-    )
+    idle = None if idle_timeout is None else durations.positive_ms(idle_timeout, f"{call}(idle_timeout=…)")
     sources = []
     for frame in frames:
         plans.check_source(frame, call)

@@ -12,6 +12,9 @@ rows: one that never had a row holds nothing.
 Idleness is time in which a part had nothing to read. While an epoch is worked on, its rows may be there and wait for
 the next one; while sources are never at rest, that is all the time there is. So an epoch counts for half of the idle
 timeout at most: a slow one makes nothing idle, and several in a row in which a part brought nothing do.
+
+``now_ms`` and the times of activity are the monotonic clock's, in ms: a wall clock that jumps makes nothing idle. No
+checkpoint stores them, and a restored job waits for each part afresh.
 """
 
 from __future__ import annotations
@@ -44,7 +47,7 @@ def part_label(columns: Sequence[str], values: Sequence[object]) -> str:
 
 @dataclass(frozen=True)
 class PartTime:
-    """One part as it is known: its largest event time, and the wall time of its last row (or restore)."""
+    """One part as it is known: its largest event time, and the time of its last row (or restore)."""
 
     largest: int
     active_ms: int
@@ -52,7 +55,7 @@ class PartTime:
 
 @dataclass(frozen=True)
 class SourceTime:
-    """One source as it is known. ``active_ms`` is the wall time since which the job waits for it."""
+    """One source as it is known. ``active_ms`` is the time since which the job waits for it."""
 
     delay_ms: int
     idle_timeout_ms: int | None

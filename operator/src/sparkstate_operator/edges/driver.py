@@ -248,7 +248,7 @@ async def _body(answer: aiohttp.ClientResponse, what: str) -> bytes:
     async for chunk in answer.content.iter_any():
         data += chunk
         if len(data) > LONGEST:
-            raise errors.DriverUnavailable(f"{what}: the answer is longer than {LONGEST} bytes")
+            raise errors.AnswerTooLarge(f"{what}: the answer is longer than {LONGEST} bytes")
     return bytes(data)
 
 
