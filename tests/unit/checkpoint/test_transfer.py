@@ -220,3 +220,30 @@ def test_what_a_restore_cannot_read_is_said_as_flink_says_it(uploader, downloade
     root.delete([file.path])
     with pytest.raises(errors.CorruptData, match=r"^Failed to restore state from file system: .*is missing"):
         downloader.fetch(handle, tmp_path / "target")
+
+
+def test_shards_that_are_fetched_one_by_one_share_the_object_that_holds_files_of_both(
+    uploader, root, tmp_path
+):
+    handles = uploader.upload(TARGET, snapshots(tmp_path))
+    store = HookedStore(root)
+    downloader = Downloader(store)
+    downloader.expect([(handle, ()) for handle in handles], tmp_path / "kept")
+    for handle, kept in zip(handles, (1, 0), strict=True):
+        files = downloader.fetch(handle, tmp_path / f"restored-{handle.shard}")
+        assert {name: path.read_bytes() for name, path in files.items()} == CONTENTS[handle.shard]
+        assert len(list((tmp_path / "kept").iterdir())) == kept
+    downloader.close()
+    fetched = [key for operation, key in store.calls if operation == "get_file"]
+    assert len(fetched) == len({file.path for handle in handles for file in handle.files if file.path})
+
+
+def test_an_object_that_one_shard_alone_still_needs_is_kept_for_nobody(uploader, downloader, tmp_path):
+    first, second = uploader.upload(TARGET, snapshots(tmp_path))
+    (tmp_path / "0").mkdir()
+    (tmp_path / "0" / "MANIFEST").write_bytes(CONTENTS[0]["MANIFEST"])
+    downloader.expect([(first, {"MANIFEST"}), (second, ())], tmp_path / "kept")
+    for handle, right in ((second, set()), (first, {"MANIFEST"})):
+        files = downloader.fetch(handle, tmp_path / str(handle.shard), right)
+        assert {name: path.read_bytes() for name, path in files.items()} == CONTENTS[handle.shard]
+        assert list((tmp_path / "kept").iterdir()) == []
