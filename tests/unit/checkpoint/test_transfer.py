@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from msgspec.structs import replace
@@ -213,6 +216,28 @@ def test_closing_ends_a_download_under_way_with_an_error(uploader, root, tmp_pat
     downloader.close()
     with pytest.raises(errors.StorageError, match="closed"):
         downloader.fetch(handle, tmp_path / "target")
+
+
+def test_closing_ends_a_download_whose_files_wait_for_a_thread(uploader, root, tmp_path):
+    handle = uploader.upload(TARGET, {0: FolderSnapshot(tmp_path, {f"{n}.sst": b"x" for n in range(9)})})[0]
+    store, begun = HookedStore(root), threading.Event()
+    downloader = Downloader(store, threads=1)
+
+    def until_closed(operation: str, _: str) -> None:
+        if operation == "get_file":
+            begun.set()
+            while not downloader._pool._shutdown:
+                time.sleep(0.01)
+            with downloader._pool._shutdown_lock:
+                """The queue is empty now."""
+
+    store.before = until_closed
+    with ThreadPoolExecutor(1) as other:
+        fetched = other.submit(downloader.fetch, handle, tmp_path / "target")
+        assert begun.wait(60)
+        downloader.close()
+        with pytest.raises(errors.StorageError, match="closed"):
+            fetched.result(timeout=60)
 
 
 def test_what_a_restore_cannot_read_is_said_as_flink_says_it(uploader, downloader, root, tmp_path):

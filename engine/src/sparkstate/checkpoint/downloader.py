@@ -89,9 +89,9 @@ class Downloader:
         except CancelledError as error:
             raise errors.StorageError("closed") from error
         finally:
-            for future in futures:
-                future.cancel()
-            wait(futures)
+            # One that was cancelled never runs; and if it was in the queue when `close` emptied that, waiting for it
+            # would never end.
+            wait([future for future in futures if not future.cancel()])
         return results
 
     def read(self, handle: FileHandle) -> bytes:
