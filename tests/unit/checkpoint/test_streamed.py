@@ -18,6 +18,7 @@ from sparkstate.backends.base import SnapshotStream
 from sparkstate.checkpoint import Downloader, Uploader, UploadTarget
 from sparkstate.settings import MIB
 from sparkstate.storage import sending
+from sparkstate.storage.memory import MemoryStore
 from sparkstate.storage.retrying import RetryingStore, RetryPolicy
 
 TARGET = UploadTarget.checkpoint(2, 7)
@@ -91,6 +92,33 @@ def test_a_shard_that_is_larger_than_memory_takes_the_parts_that_are_on_their_wa
     finally:
         tracemalloc.stop()
     assert peak < (THREADS + 1) * sending.PART_BYTES + 4 * MIB < size / 3
+
+
+@pytest.mark.parametrize("chunk", [BLOCK + 7, 20_000_003])
+def test_all_parts_but_the_last_have_their_size_whatever_the_chunks_have(monkeypatch, chunk):
+    monkeypatch.setattr(sending, "LARGE_FROM", 4)
+    monkeypatch.setattr(sending, "LARGE_PART_BYTES", 2 * sending.PART_BYTES)
+    sizes, store = {}, MemoryStore(lambda: 0)
+
+    class Noting:
+        def __init__(self, upload):
+            self.upload, self.complete, self.abort = upload, upload.complete, upload.abort
+
+        def part(self, number, offset, data):
+            sizes[number] = len(data)
+            self.upload.part(number, offset, data)
+
+    made = store.upload
+    monkeypatch.setattr(store, "upload", lambda key: Noting(made(key)))
+    whole = random.Random(1).randbytes(7 * sending.PART_BYTES + 5)
+    sender = sending.Sender(THREADS)
+    sender.send(store, "key", (whole[at : at + chunk] for at in range(0, len(whole), chunk)))
+    sender.close()
+    assert [sizes[number] for number in sorted(sizes)] == [
+        *(sending.part_bytes(number) for number in range(1, 6)),
+        5,
+    ]
+    assert store.get("key") == whole
 
 
 def nothing_is_left(root: RetryingStore) -> bool:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from msgspec.structs import replace
@@ -215,8 +218,57 @@ def test_closing_ends_a_download_under_way_with_an_error(uploader, root, tmp_pat
         downloader.fetch(handle, tmp_path / "target")
 
 
+def test_closing_ends_a_download_whose_files_wait_for_a_thread(uploader, root, tmp_path):
+    handle = uploader.upload(TARGET, {0: FolderSnapshot(tmp_path, {f"{n}.sst": b"x" for n in range(9)})})[0]
+    store, begun = HookedStore(root), threading.Event()
+    downloader = Downloader(store, threads=1)
+
+    def until_closed(operation: str, _: str) -> None:
+        if operation == "get_file":
+            begun.set()
+            while not downloader._pool._shutdown:
+                time.sleep(0.01)
+            with downloader._pool._shutdown_lock:
+                """The queue is empty now."""
+
+    store.before = until_closed
+    with ThreadPoolExecutor(1) as other:
+        fetched = other.submit(downloader.fetch, handle, tmp_path / "target")
+        assert begun.wait(60)
+        downloader.close()
+        with pytest.raises(errors.StorageError, match="closed"):
+            fetched.result(timeout=60)
+
+
 def test_what_a_restore_cannot_read_is_said_as_flink_says_it(uploader, downloader, root, tmp_path):
     handle, file = stored_file(uploader, tmp_path)
     root.delete([file.path])
     with pytest.raises(errors.CorruptData, match=r"^Failed to restore state from file system: .*is missing"):
         downloader.fetch(handle, tmp_path / "target")
+
+
+def test_shards_that_are_fetched_one_by_one_share_the_object_that_holds_files_of_both(
+    uploader, root, tmp_path
+):
+    handles = uploader.upload(TARGET, snapshots(tmp_path))
+    store = HookedStore(root)
+    downloader = Downloader(store)
+    downloader.expect([(handle, ()) for handle in handles], tmp_path / "kept")
+    for handle, kept in zip(handles, (1, 0), strict=True):
+        files = downloader.fetch(handle, tmp_path / f"restored-{handle.shard}")
+        assert {name: path.read_bytes() for name, path in files.items()} == CONTENTS[handle.shard]
+        assert len(list((tmp_path / "kept").iterdir())) == kept
+    downloader.close()
+    fetched = [key for operation, key in store.calls if operation == "get_file"]
+    assert len(fetched) == len({file.path for handle in handles for file in handle.files if file.path})
+
+
+def test_an_object_that_one_shard_alone_still_needs_is_kept_for_nobody(uploader, downloader, tmp_path):
+    first, second = uploader.upload(TARGET, snapshots(tmp_path))
+    (tmp_path / "0").mkdir()
+    (tmp_path / "0" / "MANIFEST").write_bytes(CONTENTS[0]["MANIFEST"])
+    downloader.expect([(first, {"MANIFEST"}), (second, ())], tmp_path / "kept")
+    for handle, right in ((second, set()), (first, {"MANIFEST"})):
+        files = downloader.fetch(handle, tmp_path / str(handle.shard), right)
+        assert {name: path.read_bytes() for name, path in files.items()} == CONTENTS[handle.shard]
+        assert list((tmp_path / "kept").iterdir()) == []

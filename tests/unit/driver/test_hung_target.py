@@ -189,3 +189,21 @@ def test_the_end_of_a_job_waits_for_no_sink_that_hangs(
     place = hanging(tmp_path / "out")
     within(15, running.job_storage.end_outputs)
     assert place.asked.is_set()
+
+
+def test_the_end_of_a_driver_waits_for_no_release_that_hangs(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers, asked = threading.Event(), threading.Event()
+
+    def hang(record: object) -> None:
+        del record
+        asked.set()
+        assert answers.wait(60)
+
+    monkeypatch.setattr(running.job_storage.log, "append", hang)
+    try:
+        within(15, running.job_storage.release)
+    finally:
+        answers.set()
+    assert asked.is_set()

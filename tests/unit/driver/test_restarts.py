@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
+import threading
+from concurrent.futures import Future
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -15,6 +18,7 @@ from sparkstate import errors, keys, phases
 from sparkstate.checkpoint.restore import RestoredSnapshot, RestorePlan
 from sparkstate.clock import SystemClock
 from sparkstate.control.documents import JobIdentity
+from sparkstate.driver import restarts
 from sparkstate.driver.context import DriverContext
 from sparkstate.driver.job import JobDriver
 from sparkstate.driver.outcomes import End
@@ -162,3 +166,31 @@ def test_state_with_one_watermark_gets_partitions_by_the_jobs_word_alone(
     assert declared.sources[0].parts == kept
     notices = [n for n in driver.context.view.status().notices if "has one watermark" in n]
     assert len(notices) == (0 if kept else 1)
+
+
+def test_a_final_failure_is_told_although_nobody_learns_from_the_storage_whether_it_is_fenced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(restarts, "SLOW_S", 0.2)
+    answers = threading.Event()
+
+    def hang(error: errors.SparkstateError) -> errors.SparkstateError:
+        assert answers.wait(60)
+        return error
+
+    error = errors.RestoreBlocked("a file is missing")
+    context = dataclasses.replace(Failing(error, tmp_path).context, clock=SystemClock())
+    parts = cast("Parts", SimpleNamespace(guard=SimpleNamespace(reason_behind=hang)))
+    told: Future[None] = Future()
+
+    def wait() -> None:
+        try:
+            restarts.Restarts(context).wait_after(error, parts)
+        except errors.RestoreBlocked as raised:
+            told.set_exception(raised)
+
+    threading.Thread(target=wait, daemon=True).start()
+    try:
+        assert told.exception(timeout=20) is error
+    finally:
+        answers.set()

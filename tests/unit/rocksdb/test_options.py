@@ -245,6 +245,7 @@ def test_the_logs_directory_can_be_chosen(make_slot, tmp_path):
     [
         ("thread.num", "0", "larger than 0"),
         ("thread.num", "two", "whole number"),
+        ("thread.num", "1025", "at most 1024"),
         ("writebuffer.size", "64 parsecs", "size such as 64mb"),
         ("writebuffer.size", "0", "larger than 0"),
         ("use-bloom-filter", "yes", "true or false"),

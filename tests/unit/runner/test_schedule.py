@@ -5,9 +5,11 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.storage.stores import ManualClock
 
 from sparkstate import errors, settings
-from sparkstate.runner import schedule
+from sparkstate.control import documents
+from sparkstate.runner import periodic, retention, schedule
 
 HOUR = 3_600_000
 
@@ -58,6 +60,61 @@ def test_missed_times_collapse_to_the_newest() -> None:
 def test_a_clock_set_back_makes_nothing_due() -> None:
     every = schedule.Interval(HOUR)
     assert schedule.due(every, since_ms=ms("2026-01-31T10:00"), now_ms=ms("2026-01-31T08:30")) is None
+
+
+def test_what_a_clock_that_was_ahead_has_done_does_not_count() -> None:
+    now, first = ms("2026-01-31T10:20"), ms("2026-01-01T00:00")
+    ahead, last = ms("2027-01-31T10:00"), ms("2026-01-31T09:00")
+
+    def since(*done: int, first_start_ms: int = first) -> int:
+        return schedule.since(done, first_start_ms=first_start_ms, now_ms=now)
+
+    assert since() == first
+    assert since(ahead, last) == last
+    assert since(ahead) == first
+    assert since(now + 60_000, last) == now + 60_000, "clocks may differ by so much"
+    assert since(first_start_ms=ahead) == 0
+
+
+class Savepoints:
+    """A driver and its storage in one: a savepoint is complete as soon as it was asked for."""
+
+    def __init__(self) -> None:
+        self.taken: list[str] = []
+
+    def trigger_savepoint(self, request: documents.SavepointRequest) -> None:
+        assert request.trigger_id is not None
+        self.taken.append(request.trigger_id)
+
+    def savepoint(self, trigger_id: str) -> documents.SavepointStatus:
+        return documents.SavepointStatus(trigger_id=trigger_id, status=documents.SavepointPhase.COMPLETED)
+
+    def completed(self) -> list[retention.KeptSavepoint]:
+        return [retention.KeptSavepoint(name, name, 0) for name in self.taken]
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_savepoints_go_on_when_a_clock_that_was_ahead_is_set_right(restarted: bool) -> None:
+    clock, savepoints = ManualClock(), Savepoints()
+    running = periodic.PeriodicSavepoints(
+        schedule.Interval(HOUR),
+        settings.SavepointSettings(),
+        savepoints,  # type: ignore[arg-type]
+        clock,
+        lambda _: None,
+        first_start_ms=ms("2026-01-31T00:00"),
+    )
+    for moment in ("2026-01-31T10:20", "2027-01-31T10:20", "2026-01-31T10:30", "2026-01-31T11:05"):
+        clock.now = ms(moment) / 1000
+        if restarted:
+            running.driver_ended()
+        running.tick(savepoints)  # type: ignore[arg-type]
+        running.tick(savepoints)  # type: ignore[arg-type]
+    assert savepoints.taken == [
+        "periodic-20260131T100000Z",
+        "periodic-20270131T100000Z",
+        "periodic-20260131T110000Z",
+    ]
 
 
 def test_a_trigger_id_says_the_time_and_is_read_back() -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from sparkstate import errors
+from sparkstate.checkpoint.merged_objects import MergedObjects
 from sparkstate.checkpoint.transfer import Transfer
 from sparkstate.handles import FileHandle, ShardHandle
 from sparkstate.settings import MIB
@@ -37,7 +38,17 @@ class Downloader:
         self._count = threading.Lock()
         self.found_bytes = 0
         """Of the files that were fetched, what was on this disk already."""
+        self._merged = MergedObjects((), Path())
         self._pool = ThreadPoolExecutor(max(1, threads), thread_name_prefix="download")
+
+    def expect(self, wanted: Sequence[tuple[ShardHandle, Collection[str]]], directory: Path) -> None:
+        """Each of these shards will be fetched once, with these files ``right``.
+
+        An object in which several of them have files is then downloaded once, and lies in ``directory`` (created)
+        until the last of them has its own.
+        """
+        directory.mkdir(parents=True, exist_ok=True)
+        self._merged = MergedObjects((_without(shard, right) for shard, right in wanted), directory)
 
     def fetch(self, shard: ShardHandle, directory: Path, right: Collection[str] = ()) -> dict[str, Path]:
         """Logical name → local file for one shard, in ``directory`` (created). Raises ``CorruptData``.
@@ -48,8 +59,7 @@ class Downloader:
         with self._count:
             self.found_bytes += sum(handle.size for handle in there)
         self._transfer.add(sum(handle.size for handle in there))
-        rest = tuple(handle for handle in shard.files if handle.name not in right)
-        fetched = self.fetch_all([(msgspec.structs.replace(shard, files=rest), directory)])[0]
+        fetched = self.fetch_all([(_without(shard, right), directory)])[0]
         return {**{handle.name: directory / handle.name for handle in there}, **fetched}
 
     def fetch_all(self, wanted: Sequence[tuple[ShardHandle, Path]]) -> list[dict[str, Path]]:
@@ -79,9 +89,9 @@ class Downloader:
         except CancelledError as error:
             raise errors.StorageError("closed") from error
         finally:
-            for future in futures:
-                future.cancel()
-            wait(futures)
+            # One that was cancelled never runs; and if it was in the queue when `close` emptied that, waiting for it
+            # would never end.
+            wait([future for future in futures if not future.cancel()])
         return results
 
     def read(self, handle: FileHandle) -> bytes:
@@ -97,6 +107,7 @@ class Downloader:
         """End the threads; a :meth:`fetch` under way in another thread ends with ``StorageError``. May be repeated."""
         self._closed.set()
         self._pool.shutdown(wait=True, cancel_futures=True)
+        self._merged.close()
 
     def _fetch_object(self, files: Sequence[_Wanted]) -> None:
         """Download one object, which is one file or several merged ones."""
@@ -104,6 +115,7 @@ class Downloader:
         missing = [wanted for wanted in files if not self._found(*wanted)]
         if missing:
             self._download(missing, whole_object=len(files) == 1)
+        self._merged.used(files[0][0].path)
         self._transfer.add(sum(handle.size for handle, _ in files))
 
     def _found(self, handle: FileHandle, target: Path) -> bool:
@@ -129,21 +141,33 @@ class Downloader:
 
     def _download(self, files: Sequence[_Wanted], *, whole_object: bool) -> None:
         first, target = files[0]
+        merged = self._merged.local(first.path, lambda copy: self._get_file(first, copy))
+        if merged is not None:
+            self._take_out(merged, files)
+            return
         whole = target.with_name(f".{target.name}.download")
-        try:
-            arrived = self._store.get_file(first.path, whole)
-        except errors.NotFound as error:
-            raise _missing(first, self._store.url) from error
+        arrived = self._get_file(first, whole)
         try:
             if whole_object and first.offset == 0 and whole.stat().st_size == first.size:
                 _verify(first, first.size, arrived, self._store.url)
                 whole.replace(target)
                 return
-            for handle, path in files:
-                _copy_part(whole, handle, path)
-                _verify(handle, path.stat().st_size, file_checksum(path), self._store.url)
+            self._take_out(whole, files)
         finally:
             whole.unlink(missing_ok=True)
+
+    def _take_out(self, whole: Path, files: Sequence[_Wanted]) -> None:
+        """Of several files that lie in one object."""
+        for handle, path in files:
+            _copy_part(whole, handle, path)
+            _verify(handle, path.stat().st_size, file_checksum(path), self._store.url)
+
+    def _get_file(self, handle: FileHandle, whole: Path) -> str:
+        self._require_open()
+        try:
+            return self._store.get_file(handle.path, whole)
+        except errors.NotFound as error:
+            raise _missing(handle, self._store.url) from error
 
     def _require_open(self) -> None:
         if self._closed.is_set():
@@ -159,6 +183,11 @@ class Downloader:
 def beforehand(target: Path) -> Path:
     """Where a file may lie that is perhaps what will be fetched to ``target``; it is gone afterwards."""
     return target.with_name(f".{target.name}.beforehand")
+
+
+def _without(shard: ShardHandle, names: Collection[str]) -> ShardHandle:
+    files = tuple(handle for handle in shard.files if handle.name not in names)
+    return msgspec.structs.replace(shard, files=files)
 
 
 def _copy_part(whole: Path, handle: FileHandle, path: Path) -> None:

@@ -73,6 +73,8 @@ class CompletedCheckpointStore:
         """Checkpoints whose record may be in the log."""
         self._given_up: dict[int, bool] = {}
         """Id → whether its tombstone is in the log."""
+        self._dropped: set[str] = set()
+        """Files of subsumed checkpoints that may still be there, while the log may have forgotten who had them."""
         self._lock = threading.RLock()
 
     def commit(
@@ -156,18 +158,13 @@ class CompletedCheckpointStore:
 
     def subsume(self) -> Deletion:
         """Delete all but the newest ``retained`` checkpoints, and what was left by discarded ones. Of a damaged one the
-        log forgets the record, and the next incarnation's sweep finds its files.
+        log forgets the record, and the next incarnation's sweep finds its files. After an outage, the next call deletes
+        the rest.
 
         Raises ``CorruptData``, and deletes nothing, if one of those that are kept cannot be read.
         """
         with self._lock:
-            excess = self._log.state.checkpoints[: -self._retained]
-            kept = self._log.state.checkpoints[-self._retained :]
-            deleted = Deletion()
-            if excess:
-                reachable = self._reachable(kept)
-                doomed = {path for record in excess for path in self._known_files_of(record)} - reachable
-                deleted = self._bury(doomed, tuple(record.checkpoint_id for record in excess), "subsumed")
+            deleted = self._drop_excess()
             # Slots may have gone on uploading for a while after the checkpoint was given up, or the storage may have
             # been away at that moment: look once more.
             for checkpoint_id, settled in list(self._given_up.items()):
@@ -175,6 +172,19 @@ class CompletedCheckpointStore:
                     self.discard(checkpoint_id)
                 self._given_up.pop(checkpoint_id, None)
             return deleted
+
+    def _drop_excess(self) -> Deletion:
+        excess = self._log.state.checkpoints[: -self._retained]
+        if not excess and not self._dropped:
+            return Deletion()
+        reachable = self._reachable(self._log.state.checkpoints[-self._retained :])
+        # Kept until they are deleted: the storage may go away as soon as a tombstone has taken the records, by which
+        # the next look would find these files.
+        self._dropped |= {path for record in excess for path in self._known_files_of(record)}
+        self._dropped -= reachable
+        deleted = self._bury(self._dropped, tuple(record.checkpoint_id for record in excess), "subsumed")
+        self._dropped = set()
+        return deleted
 
     def discard(self, checkpoint_id: int) -> Deletion:
         """Give up a checkpoint that was not committed, and delete what was stored for it.
@@ -308,9 +318,9 @@ class CompletedCheckpointStore:
 
             if self._log.append_if(decide) is None:
                 return Deletion()
-        self._store.delete(paths)
         for checkpoint_id in ids:
             self._metadata.pop(checkpoint_id, None)
+        self._store.delete(paths)
         return Deletion(ids, tuple(paths))
 
 

@@ -75,9 +75,9 @@ class JobStorage:
 
     def release(self) -> None:
         """Let the driver go on that waits for this one's end; this one does nothing more. If the storage does not take
-        the release, the other waits until somebody has seen this process end."""
+        the release, or hangs, the other waits until somebody has seen this process end."""
         with contextlib.suppress(errors.StorageError):
-            self.log.release()
+            briefly(self.log.release, self._clock)
 
     # -- restoring ----------------------------------------------------------------------------------------------
 

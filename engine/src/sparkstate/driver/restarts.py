@@ -6,6 +6,7 @@ from sparkstate import errors, restart
 from sparkstate.driver.context import DriverContext
 from sparkstate.driver.oom import OomKills
 from sparkstate.driver.parts import Parts
+from sparkstate.driver.storage_outages import SLOW_S, briefly
 
 STORAGE_RETRY_S = 2.0
 """A storage that is away counts towards no restart strategy; it is tried again after so long."""
@@ -45,7 +46,7 @@ class Restarts:
         (or its state backend) may lack memory or a disk. That passes, and must not end the job."""
         # A driver that slept through its successor's checkpoints finds files missing that were rightly deleted. That is
         # no ``RestoreBlocked``, for which a person would have to help: it is fenced.
-        why = parts.guard.reason_behind(error)
+        why = self._reason_behind(error, parts)
         if isinstance(why, errors.DeclarationError | errors.BackendRefused) and _has_worked(parts):
             self._recover_after(why, self._delay(why))
             return
@@ -53,6 +54,12 @@ class Restarts:
         if why is error:
             raise error
         raise why from error
+
+    def _reason_behind(self, error: errors.SparkstateError, parts: Parts) -> errors.SparkstateError:
+        """As the guard's, from a storage that answers; one that hangs keeps no failure from being told."""
+        found: list[errors.SparkstateError] = []
+        briefly(lambda: found.append(parts.guard.reason_behind(error)), self._context.clock, SLOW_S)
+        return found[0] if found else error
 
     def _delay(self, error: errors.SparkstateError) -> float:
         decision = self._failures.failed("job", self._context.clock.monotonic())

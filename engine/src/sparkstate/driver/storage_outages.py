@@ -196,9 +196,9 @@ def heard(action: Callable[[], T], ending: Callable[[], bool]) -> T:
     return result.result()
 
 
-def briefly(action: Callable[[], object], clock: Clock) -> None:
-    """Call ``action``, and after 4 s leave it to the end of the process: somebody else does its work if it
+def briefly(action: Callable[[], object], clock: Clock, within_s: float = _BRIEFLY_S) -> None:
+    """Call ``action``, and after so many seconds leave it to the end of the process: somebody else does its work if it
     is not done."""
-    until = clock.monotonic() + _BRIEFLY_S
+    until = clock.monotonic() + within_s
     with contextlib.suppress(Ending):
         heard(action, lambda: clock.monotonic() > until)

@@ -1,6 +1,6 @@
 """Takes the periodic savepoints of a running job and deletes the expired ones.
 
-:mod:`schedule` decides which one is due, from the clock and the newest slot time that is done with; :mod:`retention`
+:mod:`schedule` decides which one is due, from the clock and the slot times that are done with; :mod:`retention`
 decides which ones go. Both look at the storage, so a runner that starts again neither repeats nor forgets one.
 """
 
@@ -41,7 +41,8 @@ class PeriodicSavepoints:
         self._report = report
         self._first_start_ms = first_start_ms
         self._pinned = tuple(pinned)
-        self._done_ms: int | None = None
+        self._done: set[int] | None = None
+        """The slot times that are done with; None before the storage was asked."""
         self._in_flight: str | None = None
         self._sweep: threading.Thread | None = None
 
@@ -50,12 +51,14 @@ class PeriodicSavepoints:
 
         Raises what the client and the storage raise: nothing is lost by calling again later.
         """
-        if self._done_ms is None:
-            self._done_ms = self._newest_done()
+        if self._done is None:
+            self._done = self._slots_done()
         if self._in_flight is not None:
             self._follow(client, self._in_flight)
             return
-        slot = schedule.due(self._plan, since_ms=self._done_ms, now_ms=self._clock.now_ms())
+        now_ms = self._clock.now_ms()
+        since_ms = schedule.since(self._done, first_start_ms=self._first_start_ms, now_ms=now_ms)
+        slot = schedule.due(self._plan, since_ms=since_ms, now_ms=now_ms)
         if slot is not None:
             identifier = schedule.trigger_id(slot)
             client.trigger_savepoint(documents.SavepointRequest(trigger_id=identifier))
@@ -64,16 +67,16 @@ class PeriodicSavepoints:
     def driver_ended(self) -> None:
         """The savepoint in flight may or may not be complete: the storage is asked again before the next step."""
         self._in_flight = None
-        self._done_ms = None
+        self._done = None
 
     def close(self) -> None:
         """Wait for a deletion that is under way."""
         if self._sweep is not None:
             self._sweep.join()
 
-    def _newest_done(self) -> int:
+    def _slots_done(self) -> set[int]:
         slots = [schedule.slot_of(kept.trigger_id) for kept in self._store.completed()]
-        return max((slot for slot in slots if slot is not None), default=self._first_start_ms)
+        return {slot for slot in slots if slot is not None}
 
     def _follow(self, client: control.ControlClient, identifier: str) -> None:
         status = client.savepoint(identifier)
@@ -87,7 +90,9 @@ class PeriodicSavepoints:
             self._report(f"periodic savepoint {identifier} failed: {status.failure}")
         else:
             return
-        self._done_ms = schedule.slot_of(identifier)
+        slot = schedule.slot_of(identifier)
+        if self._done is not None and slot is not None:
+            self._done.add(slot)
         self._in_flight = None
 
     def _sweep_expired(self) -> None:

@@ -8,6 +8,7 @@ the last. Times missed while the job was down collapse to the newest of them.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -18,6 +19,8 @@ from sparkstate_spec import periodic, rules
 
 PERIODIC_PREFIX = "periodic-"
 ON_STOP_PREFIX = "stop-"
+SOON_MS = 60_000
+"""How far a clock may have been ahead and still be believed; the operator has the same bound."""
 
 
 @dataclass(frozen=True)
@@ -97,11 +100,20 @@ def due(schedule: Schedule, *, since_ms: int, now_ms: int) -> int | None:
     """The slot time to take a savepoint for now, or None.
 
     ``since_ms`` is the newest slot time that is done with, or the moment from which the schedule counts
-    (the job's first start). A clock that was set back makes nothing due; one set forward makes one
-    savepoint due, not many.
+    (the job's first start). Before that moment nothing is due. A clock that was set forward makes one savepoint
+    due, not many.
     """
     latest = schedule.latest(now_ms)
     return latest if latest > since_ms else None
+
+
+def since(done: Collection[int], *, first_start_ms: int, now_ms: int) -> int:
+    """From when to count: the newest of the slot times that are done with, or the job's first start.
+
+    A time that is still to come was read from a clock that was ahead. It does not count, or nothing would be due until
+    then.
+    """
+    return max((moment for moment in (first_start_ms, *done) if moment <= now_ms + SOON_MS), default=0)
 
 
 def _utc(moment_ms: int) -> datetime:

@@ -66,6 +66,7 @@ def restore_shards(
     try:
         wanted = [(handle, folders.shard_folder(directory, handle.shard)) for handle in request.shards]
         right = [reuse.link_files(base, handle, folder) for handle, folder in wanted]
+        downloader.expect(list(zip(request.shards, right, strict=True)), directory)
         fetched = [
             (handle, ahead.submit(downloader.fetch, handle, folder, names))
             for (handle, folder), names in zip(wanted, right, strict=True)

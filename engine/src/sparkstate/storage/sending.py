@@ -49,10 +49,7 @@ class Sender:
             for data in chunks:
                 digest.update(data)
                 size += len(data)
-                part += data
-                if len(part) >= part_bytes(sending.parts + 1):
-                    sending.part(part)
-                    part = bytearray()  # a new one: the other is on its way
+                part = _fill(sending, part, data)
             sending.end(part)
         except BaseException:
             sending.give_up()
@@ -68,6 +65,21 @@ class Sender:
         future = self._pool.submit(action)
         future.add_done_callback(lambda _: self._room.release())
         return future
+
+
+def _fill(sending: _Sending, part: bytearray, data: bytes | bytearray) -> bytearray:
+    """Add ``data`` to the next part, hand on each that is full, and return what is left. A part never takes more than
+    its size: some storages want all parts equal, whatever the sizes of the chunks."""
+    left = memoryview(data)
+    while left:
+        full = part_bytes(sending.parts + 1)
+        room = full - len(part)
+        part += left[:room]
+        left = left[room:]
+        if len(part) == full:
+            sending.part(part)
+            part = bytearray()  # a new one: the other is on its way
+    return part
 
 
 class _Sending:

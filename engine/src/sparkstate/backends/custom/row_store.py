@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-import itertools
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -30,10 +29,13 @@ from sparkstate.backends.expiring import SweepPace, ttl_change
 from sparkstate.keygroups import KeyGroupRange
 from sparkstate.serde import composite, expiring
 from sparkstate.serde.migration import Migration
+from sparkstate.settings import MIB
 
 _MOST_TABLES: Final = 2**16 - 1
 _BATCH_ROWS: Final = 5_000
-"""Rows that a restore or a migration writes at a time."""
+_BATCH_BYTES: Final = 4 * MIB
+"""Bounds on rows that a restore or a migration has read and not yet written, whichever comes first: 5,000 rows can be
+gigabytes."""
 _FEW_ROWS: Final = 10_000
 """So many rows are counted anew at each question after a write. More are counted when half as many were written, so
 that the counting costs each write about the same, however large the state is."""
@@ -84,7 +86,13 @@ class RowStore:
         return made
 
     def _some_rows(self, start: bytes, end: bytes) -> list[tuple[bytes, bytes]]:
-        return list(itertools.islice(self.rows.scan(start, end), _BATCH_ROWS))
+        rows, size = [], 0
+        for key, value in self.rows.scan(start, end):
+            rows.append((key, value))
+            size += len(key) + len(value)
+            if len(rows) >= _BATCH_ROWS or size >= _BATCH_BYTES:
+                break
+        return rows
 
     def tables(self) -> Sequence[TableSpec]:
         return [table.spec for table in self._tables.values()]
@@ -140,19 +148,22 @@ class RowStore:
     def _load(self, file: canonical.CanonicalFile) -> None:
         targets = [self.table(spec) for spec in file.tables]
         written: row_tables.Written = {}
+        size = 0
         for block in file.blocks(self.key_groups):
             table = targets[block.table]
             table.written += len(block.rows)
             of_lists = table.spec.kind is StateKind.LIST
             for row in block.rows:
                 found = CanonicalRow(block.table, *row)
-                written[table.row_keys.of_canonical(found)] = found.value
+                key = table.row_keys.of_canonical(found)
+                written[key] = found.value
+                size += len(key) + len(found.value)
                 if of_lists:
                     taken = composite.decode_long(found.sub) + 1
                     self._positions.following = max(self._positions.following, taken)
-            if len(written) >= _BATCH_ROWS:
+            if len(written) >= _BATCH_ROWS or size >= _BATCH_BYTES:
                 self._write(written)
-                written = {}
+                written, size = {}, 0
         self._write(written)
 
     # ---- the rest

@@ -51,6 +51,17 @@ def _positive_int(key: str, text: str) -> int:
     return number
 
 
+MOST_THREADS = 1024
+"""RocksDB makes all of them with its first flush. If the system refuses one, RocksDB ends the whole process."""
+
+
+def _threads(key: str, text: str) -> int:
+    number = _positive_int(key, text)
+    if number > MOST_THREADS:
+        raise errors.SpecInvalid(f"{key} is {text!r}; it must be at most {MOST_THREADS}")
+    return number
+
+
 def _positive_bytes(key: str, text: str) -> int:
     size = parse_bytes(key, text)
     if size == 0:
@@ -110,7 +121,7 @@ class ConfigurableKey:
 
 KEYS: Mapping[str, ConfigurableKey] = MappingProxyType(
     {
-        "thread.num": ConfigurableKey("db", "max_background_jobs", _positive_int, "2"),
+        "thread.num": ConfigurableKey("db", "max_background_jobs", _threads, "2"),
         "files.open": ConfigurableKey("db", "max_open_files", _int, "-1"),
         # Flink's are 25mb and 4, for the one database of an operator. Here each shard is a database, and each of its
         # flushes is told in some 8 KiB: in a soak of 1,900 epochs the logs of two slots grew to 270 MiB, beside a

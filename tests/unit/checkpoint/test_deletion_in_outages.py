@@ -1,0 +1,60 @@
+"""Checkpoints that are dropped while the storage goes away: their files go with the next retention."""
+
+from __future__ import annotations
+
+import pytest
+from support.storage.checkpoints import take
+from support.storage.stores import HookedStore, ManualClock
+
+from sparkstate import errors
+from sparkstate.checkpoint import CompletedCheckpointStore, KnownFiles
+from sparkstate.checkpoint import store as module
+from sparkstate.log import LineageLog
+from sparkstate.storage import PrefixedStore
+
+FILES = {"OPTIONS": b"o" * 30}
+
+
+@pytest.fixture
+def store(root):
+    return HookedStore(PrefixedStore(root, "0123456789abcdef"))
+
+
+@pytest.mark.parametrize("operation", ["put_if_absent", "delete"])
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("number", range(3))
+def test_files_of_dropped_checkpoints_outlive_no_outage_by_more_than_a_checkpoint(
+    store, tmp_path, monkeypatch, operation, moment, number
+):
+    monkeypatch.setattr(module, "TOMBSTONE_PATHS", 1)
+    log = LineageLog(store, ManualClock()).claim(1, "me")
+    log.begin_incarnation("")
+    checkpoints = CompletedCheckpointStore(store, log)
+    contents = {0: dict(FILES)}
+    known = KnownFiles()
+    for checkpoint_id in range(1, 4):
+        contents[0][f"{checkpoint_id}.sst"] = b"%d" % checkpoint_id * 40
+        taken = take(
+            store, tmp_path, contents, checkpoint_id=checkpoint_id, base=known.base(checkpoint_id - 1)
+        )
+        known.uploaded(checkpoint_id, taken.shards)
+        checkpoints.commit(taken)
+        known.complete(checkpoint_id)
+        contents[0].pop(f"{checkpoint_id}.sst")
+        if checkpoint_id == 2:
+            seen = []
+
+            def cut(what, key, seen=seen):
+                if what == operation and (what == "delete" or key.startswith("log/")):
+                    seen.append(key)
+                    if len(seen) > number:
+                        raise errors.StorageUnavailable("away")
+
+            setattr(store, moment, cut)
+            with pytest.raises(errors.StorageUnavailable):
+                checkpoints.subsume()
+            store.heal()
+        else:
+            checkpoints.subsume()
+    data = {info.key for info in store.list("") if not info.key.startswith("log/")}
+    assert data == taken.paths() | {"chk-3/_metadata"}
