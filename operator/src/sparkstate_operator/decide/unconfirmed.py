@@ -1,0 +1,65 @@
+"""Drivers whose pods are gone, although nobody has confirmed that their processes have ended.
+
+The status has them with the time after which they can do no more harm. That time counts from the first look without the
+pod. It is in the status because a suspension, a deletion or another operator must not forget it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sparkstate_operator import clock
+from sparkstate_operator.decide.draft import Draft
+from sparkstate_operator.observed import Death
+from sparkstate_operator.plan import Revision
+
+_FIELD = "unconfirmed"
+
+
+def lose(draft: Draft, revision: Revision) -> None:
+    """The newest attempt's pod is gone, and nobody has confirmed its end: the time begins, unless it has."""
+    if _left_s(draft, draft.attempt) is None:
+        _put(draft, {**_known(draft), draft.attempt: draft.later(revision.death_s)})
+
+
+def left_s(draft: Draft, attempt: int, revision: Revision) -> float:
+    """How long a driver whose pod is gone may still do harm; 0 or less where it cannot."""
+    if _is_dead(draft, attempt):
+        return 0.0
+    left = _left_s(draft, attempt)
+    return revision.death_s if left is None else left
+
+
+def tidy(draft: Draft) -> None:
+    """At the end of a decision: what no longer matters goes. The newest attempt's time stays when it is over, because a
+    stop may wait for older drivers yet, and would begin it anew."""
+    drivers = {pod.attempt for pod in draft.seen.drivers}
+    kept = {
+        attempt: at
+        for attempt, at in _known(draft).items()
+        if not _is_dead(draft, attempt)
+        and attempt not in drivers
+        and (attempt == draft.attempt or (_left_s(draft, attempt) or 0.0) > 0)
+    }
+    _put(draft, kept)
+
+
+def _is_dead(draft: Draft, attempt: int) -> bool:
+    sighting = draft.seen.sightings.get(attempt)
+    return sighting is not None and sighting.death is Death.CONFIRMED
+
+
+def _left_s(draft: Draft, attempt: int) -> float | None:
+    at = clock.parse(_known(draft).get(attempt))
+    return None if at is None else (at - draft.now).total_seconds()
+
+
+def _known(draft: Draft) -> dict[int, str | None]:
+    return {int(one["attempt"]): one.get("harmlessAt") for one in draft.status.get(_FIELD) or ()}
+
+
+def _put(draft: Draft, known: dict[int, str | None]) -> None:
+    told: list[dict[str, Any]] = [
+        {"attempt": attempt, **({"harmlessAt": at} if at else {})} for attempt, at in sorted(known.items())
+    ]
+    draft.put(_FIELD, told or None)
