@@ -9,6 +9,7 @@ import math
 from datetime import datetime, timedelta
 
 from sparkstate_operator import actions, clock, observed
+from sparkstate_operator.decide import unconfirmed
 from sparkstate_operator.decide.draft import IDLE, Draft
 from sparkstate_operator.observed import Death
 from sparkstate_operator.plan import AWAY_S, Revision
@@ -34,12 +35,20 @@ def end(draft: Draft, revision: Revision, *, or_terminating: bool = False) -> No
                 f"that the driver of attempt {pod.attempt} on node {pod.node} has ended"
             )
             draft.wait_until(harmless)
+    lost = unconfirmed.of_older(draft)
+    if lost is not None:
+        draft.say(
+            f"attempt {draft.attempt} waits until {clock.text(lost.harmless_at)}: nobody has confirmed that the driver "
+            f"of attempt {lost.attempt} has ended, and its pod is gone"
+        )
+        draft.wait_until(lost.harmless_at)
 
 
 def are_harmless(draft: Draft, revision: Revision, *, or_terminating: bool = False) -> bool:
     """Whether no driver of an older attempt can do any harm. ``or_terminating``: one that terminates gracefully
     does not count."""
-    return not any(_may_harm(draft, pod, revision, or_terminating) for pod in alive(draft))
+    dangerous = any(_may_harm(draft, pod, revision, or_terminating) for pod in alive(draft))
+    return not dangerous and unconfirmed.of_older(draft) is None
 
 
 def _may_harm(draft: Draft, pod: observed.Pod, revision: Revision, or_terminating: bool) -> bool:

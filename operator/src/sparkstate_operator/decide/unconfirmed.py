@@ -6,6 +6,8 @@ pod. It is in the status because a suspension, a deletion or another operator mu
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from sparkstate_operator import clock
@@ -14,6 +16,14 @@ from sparkstate_operator.observed import Death
 from sparkstate_operator.plan import Revision
 
 _FIELD = "unconfirmed"
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """A driver whose pod is gone, and when it can do no more harm."""
+
+    attempt: int
+    harmless_at: datetime
 
 
 def lose(draft: Draft, revision: Revision) -> None:
@@ -28,6 +38,19 @@ def left_s(draft: Draft, attempt: int, revision: Revision) -> float:
         return 0.0
     left = _left_s(draft, attempt)
     return revision.death_s if left is None else left
+
+
+def of_older(draft: Draft) -> Lost | None:
+    """Of the drivers of older attempts that may still do harm the one that may for longest."""
+    found = (
+        Lost(attempt, at)
+        for attempt, text in _known(draft).items()
+        if attempt < draft.attempt
+        and not _is_dead(draft, attempt)
+        and (at := clock.parse(text)) is not None
+        and at > draft.now
+    )
+    return max(found, key=lambda one: one.harmless_at, default=None)
 
 
 def tidy(draft: Draft) -> None:
