@@ -62,7 +62,10 @@ def test_trouble_of_the_driver_is_told_before_the_change_that_waits() -> None:
 
 ENDS: dict[str, dict[str, Any]] = {
     "it fails": {"drivers": (pod(**DEAD, ended=ended(1, "SlotLost")),)},
-    "it is drained": {"drivers": (pod(deleting_at=NOW + timedelta(seconds=120)),)},
+    "it is drained": {
+        "drivers": (pod(deleting_at=NOW + timedelta(seconds=120)),),
+        "sightings": {1: pod(**DEAD, ended=ended(0, "Terminated"))},
+    },
     "its pod is gone, with its last word": {"sightings": {1: pod(**DEAD, ended=ended(1, "SlotLost"))}},
     "its pod is gone, and nobody knows more": {},
 }

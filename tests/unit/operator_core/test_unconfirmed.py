@@ -117,3 +117,53 @@ def test_a_confirmed_end_ends_the_wait_of_a_suspension() -> None:
     found.looks(1, 2)
     found.look(3, sightings={1: OVER})
     assert found.status["phase"] == "Suspended"
+
+
+# -- drivers of older attempts -----------------------------------------------------------------------------------------
+
+END = NOW + timedelta(seconds=120)
+DRAINED = pod(deleting_at=END, grace_s=120.0)
+CUT_OFF = pod(deleting_at=END, grace_s=120.0, ready=False, node_silent=True)
+
+
+def drained() -> Lives:
+    """The pod of attempt 1 is drained, attempt 2 has its number, and then node 1 is cut off."""
+    found = Lives(running_status(), drivers=(DRAINED,), sightings={1: DRAINED})
+    found.look(0)
+    assert not made([found.look(5, drivers=(CUT_OFF,), sightings={1: CUT_OFF})])
+    return found
+
+
+def test_an_older_driver_that_is_forced_away_is_waited_for_from_then_on() -> None:
+    found = drained()
+    assert not made([found.look(10, drivers=())])
+    assert "the driver of attempt 1 has ended" in found.look(11).status["message"]
+    assert not made([found.look(10 + DEATH_S - 1)])
+    assert made([found.look(10 + DEATH_S + 1)])
+    assert "unconfirmed" not in found.status
+
+
+def test_so_it_is_by_an_operator_that_has_never_seen_it() -> None:
+    found = drained()
+    assert not made([found.look(10, drivers=(), sightings={}), *found.looks(11, 10 + DEATH_S - 1)])
+    assert made([found.look(10 + DEATH_S + 1)])
+
+
+def test_an_older_driver_that_was_seen_to_end_is_not_waited_for() -> None:
+    found = drained()
+    assert made([found.look(10, drivers=(), sightings={1: OVER})])
+    assert "unconfirmed" not in found.status
+
+
+def test_an_older_driver_that_vanishes_while_its_successor_waits_is_waited_for_by_the_third() -> None:
+    """Attempt 2 was made beside attempt 1, and fails before it has claimed the state."""
+    found = Lives(running_status(), drivers=(DRAINED,), sightings={1: DRAINED})
+    assert made(found.looks(0, 1))
+    second = pod(2, ready=False)
+    found.look(3, drivers=(DRAINED, second), config_maps=(trace(2),))
+    found.look(10, drivers=(second,))
+    failed = pod(2, phase="Failed", ready=False, ended=ended(1, "SlotLost"))
+    found.look(20, drivers=(failed,))
+    assert found.status["attempt"] == 3
+    assert not made(found.looks(24, 60, 10 + DEATH_S - 1))
+    assert made([found.look(10 + DEATH_S + 1)])

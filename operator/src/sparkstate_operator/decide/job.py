@@ -14,13 +14,13 @@ from sparkstate_operator.decide import (
     instructing,
     job_steps,
     precedence,
+    predecessors,
     progress,
     rebuilding,
     redirecting,
     refusing,
     reporting,
     sweeping,
-    unconfirmed,
 )
 from sparkstate_operator.decide.draft import Draft
 from sparkstate_operator.plan import Revision
@@ -45,7 +45,7 @@ def decide(
     rebuilding.fill(draft)
     if seen.job.deleting_at is not None:
         deletion.go_on(draft, config)
-        unconfirmed.tidy(draft)
+        predecessors.remember(draft)
         # A job that we never held has no phase to report, and waits for its other holders alone. Reporting it ended
         # each look with a KeyError.
         return reporting.finished(draft) if draft.phase else draft.decision(seen.job.status)
@@ -64,7 +64,7 @@ def decide(
     step = precedence.first(SPECS, draft) or _accept
     step(draft)
     _step(draft)
-    unconfirmed.tidy(draft)
+    predecessors.remember(draft)
     sweeping.sweep(draft, config.driver_role)
     _name_attempt(draft, config)
     draft.wait(config.resync_s)

@@ -1,13 +1,14 @@
 """Drivers whose pods are gone, although nobody has confirmed that their processes have ended.
 
 The status has them with the time after which they can do no more harm. That time counts from the first look without the
-pod. It is in the status because a suspension, a deletion or another operator must not forget it.
+pod. It is in the status because a suspension, a deletion or another operator must not forget it. A driver of an older
+attempt is there without a time while its pod is, so that nobody overlooks that the pod has gone.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from sparkstate_operator import clock
@@ -40,31 +41,35 @@ def left_s(draft: Draft, attempt: int, revision: Revision) -> float:
     return revision.death_s if left is None else left
 
 
-def of_older(draft: Draft) -> Lost | None:
-    """Of the drivers of older attempts that may still do harm the one that may for longest."""
+def of_older(draft: Draft, revision: Revision) -> Lost | None:
+    """Of the drivers of older attempts that are gone and may still do harm the one that may for longest."""
+    there = {pod.attempt for pod in draft.seen.drivers}
     found = (
-        Lost(attempt, at)
-        for attempt, text in _known(draft).items()
-        if attempt < draft.attempt
-        and not _is_dead(draft, attempt)
-        and (at := clock.parse(text)) is not None
-        and at > draft.now
+        Lost(attempt, draft.now + timedelta(seconds=left))
+        for attempt in _known(draft)
+        if attempt < draft.attempt and attempt not in there and (left := left_s(draft, attempt, revision)) > 0
     )
     return max(found, key=lambda one: one.harmless_at, default=None)
 
 
-def tidy(draft: Draft) -> None:
-    """At the end of a decision: what no longer matters goes. The newest attempt's time stays when it is over, because a
-    stop may wait for older drivers yet, and would begin it anew."""
-    drivers = {pod.attempt for pod in draft.seen.drivers}
-    kept = {
-        attempt: at
-        for attempt, at in _known(draft).items()
-        if not _is_dead(draft, attempt)
-        and attempt not in drivers
-        and (attempt == draft.attempt or (_left_s(draft, attempt) or 0.0) > 0)
+def remember(draft: Draft, dangerous: frozenset[int], death_s: float) -> None:
+    """At the end of a decision. ``dangerous``: the older attempts whose pods are there and may do harm. Should such a
+    pod vanish before its end is confirmed, its time begins with the first look without it."""
+    there = {pod.attempt for pod in draft.seen.drivers}
+    known = {attempt: at for attempt, at in _known(draft).items() if attempt not in there}
+    gone = {
+        attempt: at or draft.later(death_s)
+        for attempt, at in known.items()
+        if not _is_dead(draft, attempt) and not _is_over(draft, attempt)
     }
-    _put(draft, kept)
+    _put(draft, {**gone, **dict.fromkeys(dangerous)})
+
+
+def _is_over(draft: Draft, attempt: int) -> bool:
+    """Whether the time of an older driver has passed. The newest one's stays in the status when it has, because a stop
+    may wait for older drivers yet, and would begin it anew."""
+    left = _left_s(draft, attempt)
+    return attempt < draft.attempt and left is not None and left <= 0
 
 
 def _is_dead(draft: Draft, attempt: int) -> bool:
