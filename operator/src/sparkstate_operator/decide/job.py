@@ -10,6 +10,7 @@ from sparkstate_operator.config import Config
 from sparkstate_operator.core import job_life, memory
 from sparkstate_operator.decide import (
     checking,
+    dating,
     deletion,
     instructing,
     job_steps,
@@ -43,6 +44,7 @@ def decide(
     draft = Draft(seen, {**revisions_, **({wanted.name: wanted} if wanted else {})}, wanted)
     draft.invalid = invalid
     rebuilding.fill(draft)
+    dating.mend(draft)
     if seen.job.deleting_at is not None:
         deletion.go_on(draft, config)
         predecessors.remember(draft)
@@ -117,7 +119,10 @@ def _keep_running(draft: Draft) -> None:
 def _go_on(draft: Draft) -> None:
     if refusing.is_overtaken(draft):
         checking.end(draft)
-    draft.wanted = draft.aim if draft.intent.get("revision") else refusing.due(draft) or draft.revision
+    if draft.intent.get("revision"):
+        draft.wanted = draft.aim
+    else:
+        draft.wanted = refusing.due(draft, checking.LONGEST_REFUSED_S) or draft.revision
 
 
 def _accept(draft: Draft) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from sparkstate_operator import clock
 from sparkstate_operator.decide.draft import Draft
 from sparkstate_operator.observed import Death
-from sparkstate_operator.plan import Revision
+from sparkstate_operator.plan import DEFAULT_DEATH_S, Revision
 
 _FIELD = "unconfirmed"
 
@@ -63,6 +63,15 @@ def remember(draft: Draft, dangerous: frozenset[int], death_s: float) -> None:
         if not _is_dead(draft, attempt) and not _is_over(draft, attempt)
     }
     _put(draft, {**gone, **dict.fromkeys(dangerous)})
+
+
+def mend(draft: Draft, soon_s: float) -> None:
+    """No time lies further ahead than a driver can do harm; ``soon_s`` is allowed to another clock."""
+    revision = draft.revision or draft.wanted
+    longest_s = DEFAULT_DEATH_S if revision is None else revision.death_s
+    far = [one for one in _known(draft) if (_left_s(draft, one) or 0.0) > longest_s + soon_s]
+    if far:
+        _put(draft, {**_known(draft), **dict.fromkeys(far, draft.later(longest_s))})
 
 
 def _is_over(draft: Draft, attempt: int) -> bool:
