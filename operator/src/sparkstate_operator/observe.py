@@ -165,7 +165,7 @@ class Observer:
         if (
             reference
             and all(one.name != reference for one in found)
-            and (deep or not job.status.get("lastCheckpoint"))
+            and (deep or not job.status.get("lastCheckpoint") or _may_restore(job))
         ):
             body = await self._kube.get(k.SNAPSHOTS, job.namespace, reference)
             if body is not None:
@@ -334,6 +334,16 @@ def _endpoint(
 def _is_lost(job: observed.Job) -> bool:
     """Whether the status was wiped, or is being rebuilt: everything that may know something is read then."""
     return not job.status.get("phase") or _intent(job) == job_life.RECOVER
+
+
+def _may_restore(job: observed.Job) -> bool:
+    """Whether the state that the spec starts from may decide: the spec is not judged, not carried out, or refused, or
+    no attempt runs. A look that did not find it took an accepted change back, and the job forgot it."""
+    status = job.status
+    judged = status.get("observedGeneration") == job.generation
+    return (
+        not judged or bool(status.get("intent") or status.get("refused")) or status.get("phase") != "Running"
+    )
 
 
 def _intent(job: observed.Job) -> str:

@@ -141,7 +141,7 @@ def test_one_that_cannot_answer_leaves_the_old_one_running_and_names_the_way_out
 
 UNKNOWN: dict[str, tuple[dict[str, Any], float]] = {
     "an older image": (ended(message="Error: No such command 'check'."), 5),
-    "cut off": ({"failed": True, "cut_off_s": 600, "ended_at": NOW}, 601),
+    "not begun": ({"pod": pod(phase="Pending", ready=False)}, 601),
     "no room": ({"pod": pod(phase="Pending", ready=False, unschedulable="0/3 nodes")}, 130),
     "no pod": ({}, 130),
 }
@@ -163,6 +163,29 @@ def test_code_that_hangs_leaves_the_old_version_running() -> None:
     assert "refused" not in asked.look(asked.command(**SLOW), 500).status
     found = asked.look(asked.command(**SLOW), 550)
     assert (found.status["phase"], "540 s" in found.status["refused"]["message"]) == ("Running", True)
+
+
+@pytest.mark.parametrize("pods", [{}, {"had_pod": True}], ids=["its pod is gone", "its pod is there"])
+def test_a_check_that_kubernetes_cut_off_while_nobody_looked_leaves_the_old_version_running(
+    pods: dict[str, Any],
+) -> None:
+    """It hung, perhaps. It counted as one that had never begun, and the upgrade went on unchecked."""
+    asked = Asked()
+    assert asked.action.limit_s > checking.SLOW_S + 600
+    found = asked.look(asked.command(failed=True, cut_off_s=asked.action.limit_s, **pods), 4000)
+    assert (found.status["phase"], found.status["refused"]["tries"]) == ("Running", 1)
+
+
+def test_a_check_whose_pod_waits_is_waited_for_until_its_time_is_over() -> None:
+    asked = Asked()
+    waiting = asked.command(pod=pod(phase="Pending", ready=False))
+    assert asked.look(waiting, 599).status["phase"] == "Running"
+
+
+def test_an_image_that_cannot_be_pulled_refuses_also_where_nobody_looked_in_time() -> None:
+    asked = Asked()
+    waiting = asked.command(pod=pod(phase="Pending", ready=False, waiting="ImagePullBackOff"))
+    assert "ImagePullBackOff" in asked.look(waiting, 700).status["refused"]["message"]
 
 
 def test_a_pod_whose_end_its_job_does_not_know_yet_is_waited_for() -> None:

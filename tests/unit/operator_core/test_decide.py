@@ -97,6 +97,7 @@ def test_a_pod_that_hangs_in_its_deletion_is_followed_after_grace_and_fence() ->
     assert followed.status["intent"]["attempt"] == 2
 
 
+ENDED = pod(1, phase="Failed", ready=False, ended=ended(0, "Terminated"))
 LEAVING = {"deleting_at": NOW + timedelta(seconds=120)}
 """A driver that was asked to end a moment ago, by a grace period of two minutes."""
 
@@ -109,7 +110,7 @@ def test_beside_a_driver_that_takes_its_leave_the_next_one_begins_and_is_told_ho
     made = look(observed.ObservedState(job(begun.status), later, drivers=(pod(1, **LEAVING),)))
     (start,) = acts(made, actions.StartAttempt)
     assert (start.attempt, start.predecessor_s) == (2, 120 + DEATH_S)
-    alone = look(observed.ObservedState(job(begun.status), later))
+    alone = look(observed.ObservedState(job(begun.status), later, sightings={1: ENDED}))
     assert acts(alone, actions.StartAttempt)[0].predecessor_s == 0
 
 
@@ -156,20 +157,16 @@ def test_a_waiting_driver_is_told_when_those_before_it_have_died_without_a_word(
     "spec", [{"state": "suspended"}, {"image": "example/job:2"}], ids=["rest", "upgrade"]
 )
 def test_a_stop_is_over_when_the_drivers_before_it_have_ended_too(spec: dict[str, Any]) -> None:
+    def next_look(status: Any, *drivers: observed.Pod, **seen: Any) -> actions.Decision:
+        stopped = job(status, generation=2, **spec)
+        return look(observed.ObservedState(stopped, NOW, drivers=drivers, **seen))
+
     waiting = pod(2, ready=False)
-    first = look(
-        observed.ObservedState(
-            job(running_status(2), generation=2, **spec), NOW, drivers=(pod(1, **LEAVING), waiting)
-        )
-    )
+    first = next_look(running_status(2), pod(1, **LEAVING), waiting)
     gone = dataclasses.replace(waiting, phase="Succeeded", ended=ended(0, "Terminated"))
-    before = look(
-        observed.ObservedState(
-            job(first.status, generation=2, **spec), NOW, drivers=(pod(1, **LEAVING), gone)
-        )
-    )
+    before = next_look(first.status, pod(1, **LEAVING), gone)
     assert before.status["intent"]["action"] in ("suspend", "upgrade")
-    after = look(observed.ObservedState(job(before.status, generation=2, **spec), NOW, drivers=(gone,)))
+    after = next_look(before.status, gone, sightings={1: ENDED})
     assert after.status.get("intent", {}).get("action") in (None, "start")
 
 

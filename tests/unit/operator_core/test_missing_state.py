@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from datetime import timedelta
 from typing import Any
 
@@ -11,6 +13,7 @@ from support.scene.decisions import DEATH_S, NOW, acts, ended, job, pod, revisio
 from sparkstate_operator import actions, clock, observed
 from sparkstate_operator.config import Config
 from sparkstate_operator.decide import decide
+from sparkstate_operator.observe import Observer
 
 HOURLY: dict[str, Any] = {"savepoints": {"interval": "1h"}}
 NAMED: dict[str, Any] = {**HOURLY, "restoreFrom": {"snapshotRef": {"name": "s-1"}}}
@@ -62,7 +65,10 @@ def test_trouble_of_the_driver_is_told_before_the_change_that_waits() -> None:
 
 ENDS: dict[str, dict[str, Any]] = {
     "it fails": {"drivers": (pod(**DEAD, ended=ended(1, "SlotLost")),)},
-    "it is drained": {"drivers": (pod(deleting_at=NOW + timedelta(seconds=120)),)},
+    "it is drained": {
+        "drivers": (pod(deleting_at=NOW + timedelta(seconds=120)),),
+        "sightings": {1: pod(**DEAD, ended=ended(0, "Terminated"))},
+    },
     "its pod is gone, with its last word": {"sightings": {1: pod(**DEAD, ended=ended(1, "SlotLost"))}},
     "its pod is gone, and nobody knows more": {},
 }
@@ -119,3 +125,73 @@ def test_a_job_of_which_nothing_is_meant_to_run_waits_for_the_state(phase: str) 
     assert (found.status["phase"], found.status["attempt"]) == ("RestoreBlocked", 1)
     assert "the job waits for it" in found.status["message"]
     assert not acts(found, actions.StartAttempt)
+
+
+# -- a StateSnapshot that is not the job's own, which not every look reads ---------------------------------------------
+
+POINT = {"id": 3, "uri": "s3://b/chk-3"}
+OTHERS: dict[str, Any] = {
+    "metadata": {
+        "name": "s-1",
+        "uid": "s-uid",
+        "resourceVersion": "1",
+        "creationTimestamp": "2026-01-01T00:00:00Z",
+    },
+    "spec": {"uri": "s3://b/sp"},
+    "status": {"phase": "Completed", "uri": "s3://b/sp"},
+}
+
+
+class Api:
+    """An API server with the StateSnapshot of another job."""
+
+    def __init__(self, found: dict[str, Any] | None = OTHERS) -> None:
+        self.found, self.gets = found, 0
+
+    async def list(self, *_: Any) -> list[Any]:
+        return []
+
+    async def get(self, *_: Any) -> dict[str, Any] | None:
+        self.gets += 1
+        return self.found
+
+
+def looks(before: dict[str, Any], api: Api, *, deep: bool) -> dict[str, Any]:
+    """The status after a look; one that is not deep reads no more than it has to."""
+    wanted = revision(**NAMED)
+    found = job(before, generation=2, **NAMED)
+    observer = Observer(api, None, b"", None)  # type: ignore[arg-type]
+    snapshots = asyncio.run(observer._snapshots(found, deep=deep))
+    around = observed.ObservedState(found, NOW, drivers=(pod(),), snapshots=snapshots, report=RUNNING)
+    known = {OLD.name: OLD, wanted.name: wanted}
+    after: dict[str, Any] = json.loads(json.dumps(decide(around, known, wanted, "", Config()).status))
+    return after
+
+
+def test_a_look_that_reads_little_does_not_forget_a_restore_from_a_snapshot_of_another_job() -> None:
+    after = status(lastCheckpoint=POINT)
+    for deep in (True, False, False):
+        after = looks(after, Api(), deep=deep)
+        assert after["intent"]["action"] == "check"
+        assert after["intent"]["revision"] == revision(**NAMED).name
+
+
+def test_a_snapshot_of_another_job_is_found_by_the_first_look_at_a_changed_spec() -> None:
+    assert looks(status(lastCheckpoint=POINT), Api(), deep=False)["intent"]["action"] == "check"
+
+
+def test_state_that_goes_missing_after_its_spec_was_accepted_is_asked_for_again() -> None:
+    checked = looks(status(lastCheckpoint=POINT), Api(), deep=True)
+    gone = looks(checked, Api(None), deep=False)
+    assert (gone.get("intent"), gone["observedGeneration"]) == (None, 1)
+    still = looks(gone, Api(None), deep=False)
+    (told,) = (one for one in still["conditions"] if one["type"] == "Degraded")
+    assert (told["status"], told["reason"]) == ("True", "RestoreBlocked")
+    assert looks(still, Api(), deep=False)["intent"]["action"] == "check"
+
+
+def test_a_restore_that_was_carried_out_is_not_looked_up_again() -> None:
+    api = Api()
+    name = revision(**NAMED).name
+    looks(status(lastCheckpoint=POINT, revision=name, observedGeneration=2), api, deep=False)
+    assert api.gets == 0

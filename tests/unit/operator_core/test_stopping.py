@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from support.scene.decisions import NOW, acts, ended, job, look, pod, running_status
+from support.scene.decisions import DEATH_S, NOW, acts, ended, job, look, pod, running_status, trace
 
 from sparkstate_operator import actions, observed
 
@@ -146,3 +146,36 @@ def test_a_changed_restore_from_begins_anew_from_there_once() -> None:
     wanted = {"uri": "s3://bucket/old", "fresh": True, "since": 2}
     assert (second.status["attempt"], second.status["start"]) == (2, wanted)
     assert second.status["intent"]["action"] == "start"
+
+
+@pytest.mark.parametrize("after_s", [1.0, 99.0, 101.0, 300.0])
+def test_a_driver_that_vanishes_during_its_stop_is_waited_for_from_then_on(after_s: float) -> None:
+    """The time counted from the intent: a stop that had lasted longer than that waited for nobody."""
+    seen: dict[str, Any] = {"sightings": {1: pod()}, "config_maps": (trace(1),)}
+    vanished, _ = next_look(upgrading(RUNNING), after_s, **seen)
+    assert vanished.status["intent"]["action"] == "upgrade"
+    assert vanished.wait_s is not None
+    assert DEATH_S <= vanished.wait_s <= DEATH_S + 2
+    early, _ = next_look(vanished, after_s + DEATH_S - 1, **seen)
+    assert (early.status["intent"]["action"], early.actions) == ("upgrade", ())
+    over, _ = next_look(early, after_s + DEATH_S + 1, **seen)
+    assert (over.status["intent"]["action"], over.status["attempt"]) == ("start", 2)
+    assert "unconfirmed" not in over.status
+
+
+def test_the_wait_for_a_driver_that_vanished_ends_when_its_end_is_confirmed() -> None:
+    vanished, _ = next_look(upgrading(RUNNING), sightings={1: pod()}, config_maps=(trace(1),))
+    over, _ = next_look(vanished, 2.0, sightings={1: OVER}, config_maps=(trace(1),))
+    assert over.status["intent"]["action"] == "start"
+
+
+def test_the_wait_for_a_driver_that_vanished_is_counted_once_while_an_older_one_ends() -> None:
+    older = pod(0, ready=False, deleting_at=NOW + timedelta(seconds=3000))
+    ended_older = dataclasses.replace(OVER, attempt=0)
+    seen: dict[str, Any] = {"config_maps": (trace(1),)}
+    status = upgrading(RUNNING)
+    for after_s in (1.0, 150.0, 160.0):
+        status, _ = next_look(status, after_s, drivers=(older,), sightings={1: pod()}, **seen)
+        assert status.status["intent"]["action"] == "upgrade"
+    over, _ = next_look(status, 170.0, sightings={0: ended_older, 1: pod()}, **seen)
+    assert over.status["attempt"] == 2

@@ -22,11 +22,13 @@ from sparkstate_spec import built_in
 
 POLL_S = 5.0
 """The operator looks this often at a check that runs."""
-LIMIT_S = 600
-"""Kubernetes stops a check after this time: Spark has to start, and the job's code to declare itself."""
+LIMIT_S = 3600
+"""Kubernetes stops a check after this time, if no operator is there to end it before."""
+BEGIN_S = 600.0
+"""A check whose pod has not begun for this long is given up; it may wait for a volume that the old driver holds."""
 SLOW_S = 540.0
-"""A check that runs, and has not answered after this time, refuses the upgrade: the new driver would hang as well. It
-is less than the limit, because afterwards nobody can tell a check that hung from one that never ran."""
+"""A check that runs, and has not answered after this time, refuses the upgrade: the new driver would hang as well. In
+this time Spark has to start, and the job's code to declare itself."""
 ROOM_S = 120.0
 """A check that no node takes for this long is given up."""
 PULL_S = 60.0
@@ -153,15 +155,8 @@ def _is_not_known(_: Draft, _check: Check, command: observed.Command | None) -> 
     return Answer(Verdict.UNKNOWN, "the new image has no command `sparkstate check`")
 
 
-def _is_cut_off(_: Draft, _check: Check, command: observed.Command | None) -> Answer | None:
-    """Before other failures: it has waited all the time, perhaps for a volume that the old driver holds."""
-    if command is None or not command.failed or command.cut_off_s is None:
-        return None
-    return Answer(Verdict.UNKNOWN, f"its pod had not begun after {command.cut_off_s} s")
-
-
 def _is_slow(draft: Draft, _: Check, command: observed.Command | None) -> Answer | None:
-    """Of a check that runs, before Kubernetes cuts it off."""
+    """Of a check that runs. One that Kubernetes has cut off meanwhile has failed: nobody can tell whether it hung."""
     pod = command.pod if command is not None else None
     if pod is None or pod.phase != "Running" or draft.since() <= SLOW_S:
         return None
@@ -191,11 +186,21 @@ def _cannot_start(draft: Draft, _: Check, command: observed.Command | None) -> A
     return Answer(Verdict.FAILED, f"the container of the new version cannot start: {found[1]}")
 
 
+def _has_not_begun(draft: Draft, _: Check, command: observed.Command | None) -> Answer | None:
+    """After the causes that its pod tells: it waits, and nobody knows for what."""
+    pod = command.pod if command is not None else None
+    if pod is None or pod.phase != "Pending" or draft.since() <= BEGIN_S:
+        return None
+    return Answer(Verdict.UNKNOWN, f"its pod had not begun after {BEGIN_S:.0f} s")
+
+
 def _has_failed(_: Draft, _check: Check, command: observed.Command | None) -> Answer | None:
     """Last: the job's code or its storage kept the check from an answer, and would keep the new driver from a start."""
     if command is None or not (command.failed or command.succeeded):
         return None
-    why = f"the new version could not be checked against the stored state: {commanding.why(command)}"
+    cut_off_s = command.cut_off_s
+    told = f"it had not ended after {cut_off_s} s" if cut_off_s is not None else commanding.why(command)
+    why = f"the new version could not be checked against the stored state: {told}"
     return Answer(Verdict.FAILED, f"{why}; {_WITHOUT}")
 
 
@@ -205,10 +210,10 @@ ANSWERS = (
     _is_not_asked,
     _has_answered,
     _is_not_known,
-    _is_cut_off,
     _is_slow,
     _has_no_room,
     _cannot_start,
+    _has_not_begun,
     _has_failed,
 )
 """None of them: the check runs."""

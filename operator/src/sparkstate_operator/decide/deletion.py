@@ -11,7 +11,7 @@ from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 
-from sparkstate_operator import actions, custom_resources, labels, observed
+from sparkstate_operator import actions, clock, custom_resources, labels, observed
 from sparkstate_operator.config import Config
 from sparkstate_operator.core import deadlines, job_life, naming
 from sparkstate_operator.decide import commanding, precedence, predecessors, progress, removing, stopping
@@ -264,4 +264,7 @@ def _told(draft: Draft, name: str) -> str:
 
 
 def _deadline(draft: Draft) -> datetime:
-    return _wanted_since(draft) + deadlines.of_deletion(_told(draft, "deadline"))
+    """Counted from the first look at the deletion, by the operator's own clock. The API server's may be another: the
+    deletion of a job was given up at once where the operator's was ahead by the whole time."""
+    begun = clock.parse(draft.intent.get("since")) if draft.intent.get("action") == "delete" else None
+    return (begun or _wanted_since(draft)) + deadlines.of_deletion(_told(draft, "deadline"))

@@ -20,6 +20,7 @@ from sparkstate_operator.decide import (
     progress,
     restarts,
     troubles,
+    unconfirmed,
 )
 from sparkstate_operator.decide.draft import Draft
 from sparkstate_operator.observed import Death
@@ -224,6 +225,7 @@ def _replace_lost(draft: Draft, revision: Revision) -> None:
         f"the driver pod of attempt {draft.attempt} is gone, and nobody has confirmed that its process ended"
     )
     ends.fail(draft, "PodLost", message)
+    unconfirmed.lose(draft, revision)
     ends.again(draft, revision, delay_s=revision.death_s)
 
 

@@ -77,6 +77,9 @@ def put_off(draft: Draft, missing: MissingState) -> None:
 
 
 def _ask_again(draft: Draft) -> None:
-    """The generation counts as not yet judged, so that the next look asks again."""
-    draft.put("observedGeneration", draft.seen.job.status.get("observedGeneration"))
+    """The generation counts as not yet judged, so that the next look asks again. It may have been accepted before the
+    state went missing: nobody would ask for it any more."""
+    job = draft.seen.job
+    judged = job.status.get("observedGeneration")
+    draft.put("observedGeneration", job.generation - 1 if judged == job.generation else judged)
     draft.wait(POLL_S)

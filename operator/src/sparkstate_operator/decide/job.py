@@ -10,10 +10,12 @@ from sparkstate_operator.config import Config
 from sparkstate_operator.core import job_life, memory
 from sparkstate_operator.decide import (
     checking,
+    dating,
     deletion,
     instructing,
     job_steps,
     precedence,
+    predecessors,
     progress,
     rebuilding,
     redirecting,
@@ -42,8 +44,10 @@ def decide(
     draft = Draft(seen, {**revisions_, **({wanted.name: wanted} if wanted else {})}, wanted)
     draft.invalid = invalid
     rebuilding.fill(draft)
+    dating.mend(draft)
     if seen.job.deleting_at is not None:
         deletion.go_on(draft, config)
+        predecessors.remember(draft)
         # A job that we never held has no phase to report, and waits for its other holders alone. Reporting it ended
         # each look with a KeyError.
         return reporting.finished(draft) if draft.phase else draft.decision(seen.job.status)
@@ -62,6 +66,7 @@ def decide(
     step = precedence.first(SPECS, draft) or _accept
     step(draft)
     _step(draft)
+    predecessors.remember(draft)
     sweeping.sweep(draft, config.driver_role)
     _name_attempt(draft, config)
     draft.wait(config.resync_s)
@@ -114,7 +119,10 @@ def _keep_running(draft: Draft) -> None:
 def _go_on(draft: Draft) -> None:
     if refusing.is_overtaken(draft):
         checking.end(draft)
-    draft.wanted = draft.aim if draft.intent.get("revision") else refusing.due(draft) or draft.revision
+    if draft.intent.get("revision"):
+        draft.wanted = draft.aim
+    else:
+        draft.wanted = refusing.due(draft, checking.LONGEST_REFUSED_S) or draft.revision
 
 
 def _accept(draft: Draft) -> None:

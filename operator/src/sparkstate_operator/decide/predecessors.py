@@ -9,9 +9,10 @@ import math
 from datetime import datetime, timedelta
 
 from sparkstate_operator import actions, clock, observed
+from sparkstate_operator.decide import unconfirmed
 from sparkstate_operator.decide.draft import IDLE, Draft
 from sparkstate_operator.observed import Death
-from sparkstate_operator.plan import AWAY_S, Revision
+from sparkstate_operator.plan import AWAY_S, DEFAULT_DEATH_S, Revision
 
 LOOK_S = 5.0
 """Until the next look at a driver that was asked to end, in case its last event is missed."""
@@ -34,12 +35,20 @@ def end(draft: Draft, revision: Revision, *, or_terminating: bool = False) -> No
                 f"that the driver of attempt {pod.attempt} on node {pod.node} has ended"
             )
             draft.wait_until(harmless)
+    lost = unconfirmed.of_older(draft, revision)
+    if lost is not None:
+        draft.say(
+            f"attempt {draft.attempt} waits until {clock.text(lost.harmless_at)}: nobody has confirmed that the driver "
+            f"of attempt {lost.attempt} has ended, and its pod is gone"
+        )
+        draft.wait_until(lost.harmless_at)
 
 
 def are_harmless(draft: Draft, revision: Revision, *, or_terminating: bool = False) -> bool:
     """Whether no driver of an older attempt can do any harm. ``or_terminating``: one that terminates gracefully
     does not count."""
-    return not any(_may_harm(draft, pod, revision, or_terminating) for pod in alive(draft))
+    dangerous = any(_may_harm(draft, pod, revision, or_terminating) for pod in alive(draft))
+    return not dangerous and unconfirmed.of_older(draft, revision) is None
 
 
 def _may_harm(draft: Draft, pod: observed.Pod, revision: Revision, or_terminating: bool) -> bool:
@@ -60,6 +69,15 @@ def alive(draft: Draft) -> list[observed.Pod]:
     return [
         pod for pod in draft.seen.drivers if pod.attempt < draft.attempt and pod.death is not Death.CONFIRMED
     ]
+
+
+def remember(draft: Draft) -> None:
+    """At the end of a decision, write down the drivers of older attempts that may do harm, and how long those may whose
+    pods are gone."""
+    revision = draft.revision or draft.wanted
+    dangerous = (pod for pod in alive(draft) if revision is None or _may_harm(draft, pod, revision, False))
+    death_s = DEFAULT_DEATH_S if revision is None else revision.death_s
+    unconfirmed.remember(draft, frozenset(pod.attempt for pod in dangerous), death_s)
 
 
 def let_claim(draft: Draft) -> None:

@@ -7,8 +7,11 @@ a webhook. So the dry run is repeated after pauses that double.
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from sparkstate_operator import clock
 from sparkstate_operator.core import job_life, quota
+from sparkstate_operator.core.schedule import SOON_S
 from sparkstate_operator.decide.draft import Draft
 from sparkstate_operator.observed import Death
 from sparkstate_operator.plan import Revision
@@ -41,14 +44,16 @@ def note(
     draft.note("UpgradeRefused", why, warning=True)
 
 
-def due(draft: Draft) -> Revision | None:
-    """The refused revision, if it is time to try it again, while an older one runs."""
+def due(draft: Draft, longest_s: float) -> Revision | None:
+    """The refused revision, if it is time to try it again, while an older one runs. A time that is further ahead than
+    the longest pause, ``longest_s``, comes from a clock that was ahead: it has come."""
     refused = draft.status.get("refused") or {}
     found = draft.revisions.get(str(refused.get("revision") or ""))
     if found is None or not _runs(draft) or draft.intent:
         return None
     moment = clock.parse(refused.get("nextTime"))
-    if moment is not None and draft.now < moment:
+    longest = timedelta(seconds=longest_s + SOON_S)
+    if moment is not None and draft.now < moment <= draft.now + longest:
         draft.wait_until(moment)
         return None
     return found

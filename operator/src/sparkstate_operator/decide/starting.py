@@ -14,7 +14,14 @@ from functools import partial
 
 from sparkstate_operator import actions, clock
 from sparkstate_operator.core import job_life
-from sparkstate_operator.decide import instructing, precedence, predecessors, progress, redirecting
+from sparkstate_operator.decide import (
+    instructing,
+    precedence,
+    predecessors,
+    progress,
+    redirecting,
+    unconfirmed,
+)
 from sparkstate_operator.decide.draft import Draft
 from sparkstate_operator.plan import Revision
 
@@ -171,6 +178,7 @@ def _burn(draft: Draft) -> None:
         f"nobody knows whether a pod of attempt {draft.attempt} ran; its number is not used again",
         warning=True,
     )
+    unconfirmed.lose(draft, revision)
     begin(draft, revision, draft.start, delay_s=revision.death_s)
 
 

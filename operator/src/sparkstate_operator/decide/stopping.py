@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from sparkstate_operator import actions, observed
 from sparkstate_operator.core import job_life, naming
-from sparkstate_operator.decide import precedence, predecessors, progress
+from sparkstate_operator.decide import precedence, predecessors, progress, unconfirmed
 from sparkstate_operator.decide.draft import POLL_S, Draft
 from sparkstate_operator.observed import Death
 from sparkstate_operator.plan import Revision
@@ -96,14 +96,11 @@ def _newest_is_over(draft: Draft, revision: Revision) -> bool:
 
 
 def _gone_s(draft: Draft, revision: Revision) -> float:
-    """The pod's object is gone. Without anybody's word that its process is dead,
-    wait as for a lost node: for how long yet."""
-    sighting = draft.seen.sightings.get(draft.attempt)
-    if sighting is not None and sighting.death is Death.CONFIRMED:
-        return 0.0
+    """The pod's object is gone. Without anybody's word that its process is dead, wait as for a lost node, counted from
+    the first look without the pod: for how long yet."""
     if not any(child.attempt == draft.attempt for child in draft.seen.config_maps):
         return 0.0  # nothing of this attempt was ever made
-    return revision.death_s - draft.since()
+    return unconfirmed.left_s(draft, draft.attempt, revision)
 
 
 # -- which step, in this order -----------------------------------------------------------------------------------------
@@ -172,6 +169,7 @@ def _without_pod(draft: Draft, revision: Revision) -> None:
     if sighting is not None and sighting.death is Death.CONFIRMED:
         _take_word_of(draft, sighting)
     elif left_s > 0:
+        unconfirmed.lose(draft, revision)
         draft.wait(left_s + 0.2)
 
 

@@ -23,6 +23,7 @@ from sparkstate_operator.decide import (
     refusing,
     starting,
     stopping,
+    unconfirmed,
 )
 from sparkstate_operator.decide.draft import IDLE, TERMINAL, Draft
 from sparkstate_operator.model.base import ChangeKind
@@ -132,7 +133,10 @@ def _wait_for_state(draft: Draft, upgrade: Upgrade, missing: instructing.Missing
 
 
 def _begin(draft: Draft, upgrade: Upgrade) -> None:
-    delay_s = predecessors.unconfirmed_s(draft, upgrade.old or upgrade.wanted)
+    judged = upgrade.old or upgrade.wanted
+    delay_s = predecessors.unconfirmed_s(draft, judged)
+    if delay_s > 0:
+        unconfirmed.lose(draft, judged)
     starting.begin(draft, upgrade.wanted, _start(upgrade), delay_s=delay_s)
 
 

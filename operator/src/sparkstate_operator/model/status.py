@@ -91,6 +91,15 @@ class Intent(Model):
     policy: str | None = status_field("The fate of the state on deletion.")
 
 
+class UnconfirmedDriver(Model):
+    """A driver whose end nobody has confirmed."""
+
+    attempt: int = status_field("Its attempt.", default=...)
+    harmless_at: datetime | None = status_field(
+        "It can do no more harm after this time. Absent while its pod is there.", strict=False
+    )
+
+
 class StartInstruction(Model):
     """How an attempt has to start; removed once the lineage has completed a checkpoint."""
 
@@ -164,6 +173,10 @@ class StatefulSparkJobStatus(Model):
     last_failure: Failure | None = status_field("The newest failure.")
     restarts: Restarts | None = status_field("Restarts since the job was created.")
     intent: Intent | None = status_field("The act that is under way.")
+    unconfirmed: tuple[UnconfirmedDriver, ...] | None = status_field(
+        "Drivers that the next attempt waits for, because nobody has confirmed that they have ended.",
+        strict=False,
+    )
     start: StartInstruction | None = status_field("How the newest attempt has to start.")
     refused: Refusal | None = status_field(
         "The newest revision, if the API server refuses its pod, or it does not take up the state; an older one runs."

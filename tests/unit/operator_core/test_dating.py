@@ -1,0 +1,102 @@
+"""Times in the status by a clock that was ahead hold no job for as long as it was ahead."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from support.scene.decisions import (
+    DEATH_S,
+    NOW,
+    acts,
+    ended,
+    job,
+    look,
+    pod,
+    revision,
+    running_status,
+    trace,
+)
+
+from sparkstate_operator import actions, clock, observed
+from sparkstate_operator.core.schedule import SOON_S
+
+DAY_S = 86_400.0
+NEWER: dict[str, Any] = {"image": "example/job:2", "upgradeMode": "savepoint"}
+FAILED = pod(phase="Failed", ready=False, ended=ended(1, "SlotLost"))
+
+
+def at(after_s: float) -> str:
+    return clock.text(NOW + timedelta(seconds=after_s))
+
+
+def seen(status: Any, after_s: float, **fields: Any) -> actions.Decision:
+    spec = fields.pop("spec", {})
+    deleting = fields.pop("deleting", False)
+    one = job(status, generation=2 if spec else 1, deleting=deleting, **spec)
+    return look(observed.ObservedState(one, NOW + timedelta(seconds=after_s), **fields))
+
+
+def test_a_pause_before_the_next_attempt_is_as_long_as_it_was_meant_to_be() -> None:
+    begun = seen(running_status(), DAY_S, drivers=(FAILED,))
+    waits = seen(begun.status, 30, drivers=(FAILED,))
+    assert waits.wait_s is not None
+    assert waits.wait_s <= 3
+    assert acts(seen(waits.status, 34, drivers=(FAILED,)), actions.StartAttempt)
+
+
+def test_a_lost_driver_is_waited_for_by_the_present_clock() -> None:
+    begun = seen(running_status(), DAY_S, config_maps=(trace(1),))
+    waits = seen(begun.status, 0, config_maps=(trace(1),))
+    early = seen(waits.status, DEATH_S - 1, config_maps=(trace(1),))
+    assert not acts(waits, actions.StartAttempt)
+    assert not acts(early, actions.StartAttempt)
+    assert acts(seen(early.status, DEATH_S + 2, config_maps=(trace(1),)), actions.StartAttempt)
+
+
+def stopping(since_s: float) -> dict[str, Any]:
+    """The status while a savepoint is being taken of a driver that does not answer."""
+    intent = {
+        "action": "upgrade",
+        "attempt": 1,
+        "triggerId": "t-1",
+        "revision": revision(**NEWER).name,
+        "since": at(since_s),
+    }
+    return running_status(phase="Upgrading", intent=intent, observedGeneration=2)
+
+
+def test_a_savepoint_is_given_up_by_the_present_clock() -> None:
+    first = seen(stopping(DAY_S), 0, spec=NEWER, drivers=(pod(),))
+    assert first.status["intent"]["since"] == at(0)
+    early = seen(first.status, 590, spec=NEWER, drivers=(pod(),))
+    assert not acts(early, actions.DeletePod)
+    assert acts(seen(early.status, 610, spec=NEWER, drivers=(pod(),)), actions.DeletePod)
+
+
+def test_another_clock_may_be_a_little_ahead() -> None:
+    first = seen(stopping(SOON_S - 5), 0, spec=NEWER, drivers=(pod(),))
+    assert first.status["intent"]["since"] == at(SOON_S - 5)
+
+
+@pytest.mark.parametrize(("ahead_s", "tried"), [(DAY_S, True), (3600.0, False)])
+def test_a_refused_revision_is_tried_again_after_the_longest_pause(ahead_s: float, tried: bool) -> None:
+    refused = {"revision": revision(image="example/job:2").name, "message": "no", "nextTime": at(ahead_s)}
+    status = running_status(refused=refused, observedGeneration=2)
+    found = seen(status, 0, spec={"image": "example/job:2"}, drivers=(pod(),))
+    assert (found.check is not None) is tried
+
+
+@pytest.mark.parametrize("ahead_s", [0.0, 299.0, 301.0, DAY_S])
+def test_a_deletion_has_its_whole_time_by_the_operators_clock(ahead_s: float) -> None:
+    status: Any = running_status()
+    report = observed.Report({"phase": "RUNNING"})
+    fields: dict[str, Any] = {"deleting": True, "spec": {"deletion": {"policy": "savepoint"}}}
+    for after_s in (0, 1, 290):
+        found = seen(status, ahead_s + after_s, drivers=(pod(),), report=report, **fields)
+        assert not acts(found, actions.RemoveFinalizer)
+        assert "DeletionDegraded" not in {note.reason for note in found.notes}
+        status = found.status
+    late = seen(status, ahead_s + 301, drivers=(pod(),), report=report, **fields)
+    assert acts(late, actions.RemoveFinalizer)
