@@ -316,6 +316,12 @@ class KeyedFunction:
         """Whether it fails at a row without event time."""
         return False
 
+    def after_rejected_timer(self) -> Iterable[Callable[[int, OnTimerContext], object]]:
+        """What is left to do for a timer that was rejected and undone, as ``on_error="side-output"`` asks: calls like
+        those of ``on_timer``, one after another until one does not fail. None of them puts anything out. Windows have
+        some, because they end all the same; other functions have none."""
+        return ()
+
     def finish(self) -> Iterable[Any] | None:
         """Called once when a bounded input has ended, and at a drain, after the last timer. Yields what is left to put
         out; there is no key, so keyed state and timers cannot be used. Does nothing unless overridden."""

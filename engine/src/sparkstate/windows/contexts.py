@@ -105,6 +105,10 @@ class TriggerScope(_Clock, OnMergeContext):
         state.set_current_namespace(self.namespace)
         return state
 
+    def clear_states(self) -> None:
+        """Empty all states of the trigger for the window at hand."""
+        self._states.clear(self.namespace)
+
     def merge_partitioned_state(self, state_descriptor: descriptors.StateDescriptor) -> None:
         state: _Merging = self._states.of(state_descriptor)
         mergeable = (descriptors.ReducingStateDescriptor, descriptors.ListStateDescriptor)
@@ -126,7 +130,7 @@ class FunctionScope(_Clock, WindowContext):
 
     def __init__(self, runtime: RuntimeContext, function: object, merging: bool) -> None:
         super().__init__()
-        declared = states.DeclaredStates(runtime, function)
+        self._declared = declared = states.DeclaredStates(runtime, function)
         self._scopes: dict[str, Any] = {}
         self._of_window = states.ScopedStore(declared, self._scopes)
         self._of_key = states.ScopedStore(declared, self._scopes)
@@ -138,6 +142,10 @@ class FunctionScope(_Clock, WindowContext):
         self._window = current
         self._scopes.clear()
         self._of_window.namespace = states.GLOBAL_NAMESPACE if namespace is None else namespace
+
+    def clear_states(self) -> None:
+        """Empty all states of the window at hand."""
+        self._declared.clear(self._of_window.namespace)
 
     def window(self) -> Any:
         return self._window

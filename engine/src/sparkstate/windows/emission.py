@@ -23,6 +23,9 @@ class Emission:
     def end(self, window: Any, namespace: Any) -> None:
         """The window has ended."""
 
+    def clear_states(self, window: Any, namespace: Any) -> None:
+        """Empty the states of a window that has ended, without a call of the author's code."""
+
 
 class ByWindowFunction(Emission):
     """By a ``WindowFunction``."""
@@ -51,6 +54,10 @@ class ByProcessWindowFunction(Emission):
     def end(self, window: Any, namespace: Any) -> None:
         self._scope.enter(window, namespace)
         self._function.clear(self._scope)
+
+    def clear_states(self, window: Any, namespace: Any) -> None:
+        self._scope.enter(window, namespace)
+        self._scope.clear_states()
 
 
 def opened(function: AnyWindowFunction | None, runtime: RuntimeContext, merging: bool) -> Emission:

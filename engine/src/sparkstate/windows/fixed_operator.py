@@ -8,7 +8,7 @@ from typing import Any
 from sparkstate.functions import Context
 from sparkstate.windows import contexts, count_windows
 from sparkstate.windows import window as window_module
-from sparkstate.windows.window_operator import WindowOperator
+from sparkstate.windows.window_operator import Forget, WindowOperator
 
 
 class FixedWindowOperator(WindowOperator):
@@ -57,3 +57,6 @@ class FixedWindowOperator(WindowOperator):
         if self._has_ended(timestamp, window, by_event_time):
             self._forget(window, namespace)
         return rows
+
+    def _end_by(self, forget: Forget, window: Any) -> None:
+        forget(window, window_module.namespace_of(window))

@@ -14,7 +14,7 @@ from sparkstate.windows.evictors import Evictor
 from sparkstate.windows.functions import AnyWindowFunction
 from sparkstate.windows.trigger import Trigger
 from sparkstate.windows.window import TimeWindow
-from sparkstate.windows.window_operator import WindowOperator
+from sparkstate.windows.window_operator import Forget, WindowOperator
 
 
 class MergingWindowOperator(WindowOperator):
@@ -129,3 +129,11 @@ class MergingWindowOperator(WindowOperator):
             windows.retire(window)
         windows.save()
         return rows
+
+    def _end_by(self, forget: Forget, window: Any) -> None:
+        windows = self._windows
+        windows.load()
+        if window in windows:
+            forget(window, windows.namespace(window))
+            windows.retire(window)
+            windows.save()

@@ -88,6 +88,12 @@ class DeclaredStates:
             self._refuse(f"asks for the state {name!r} as {descriptor!r}, while its attribute says otherwise")
         return self._handles[name]
 
+    def clear(self, namespace: Any) -> None:
+        """Empty all of them in this namespace."""
+        for state in self._handles.values():
+            state.set_current_namespace(namespace)
+            state.clear()
+
     def _refuse(self, what: str) -> NoReturn:
         raise errors.StateError(
             f"{type(self._owner).__qualname__} {what}; keep each descriptor in an attribute that is set in __init__ or "

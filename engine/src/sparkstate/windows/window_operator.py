@@ -12,8 +12,9 @@ for an author's trigger, which may delete a timer that is the window's end as we
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any, ClassVar, TypeAlias
 
 from sparkstate.functions import (
     MAX_WATERMARK,
@@ -34,6 +35,11 @@ from sparkstate.windows.functions import AnyWindowFunction
 from sparkstate.windows.premises import premises_of
 from sparkstate.windows.time_triggers import EventTimeTrigger
 from sparkstate.windows.trigger import Trigger, TriggerResult
+
+Fire: TypeAlias = Callable[[Any, Any, contexts.Host], list[Any]]
+"""Makes the rows of a window, given the namespace of its contents."""
+Forget: TypeAlias = Callable[[Any, Any], None]
+"""Forgets a window, given the namespace of its contents."""
 
 
 class WindowOperator(KeyedProcessFunction):
@@ -95,6 +101,10 @@ class WindowOperator(KeyedProcessFunction):
         self._trigger_scope = contexts.TriggerScope(ctx, self.trigger)
         self._evictor_scope = contexts.EvictorScope()
         self._timers: TimerService | None = None
+        self._fire_by: Fire | None = (
+            None if self.evictor is None else partial(self._fire_evicting, self.evictor)
+        )
+        """In place of giving the window's values to its function."""
 
     def close(self) -> None:
         if self._function is not None:
@@ -149,8 +159,8 @@ class WindowOperator(KeyedProcessFunction):
 
     def _fire(self, window: Any, contents: Any, host: contexts.Host) -> list[Any]:
         """The rows that the window puts out."""
-        if self.evictor is not None:
-            rows = self._fire_evicting(self.evictor, window, contents, host)
+        if self._fire_by is not None:
+            rows = self._fire_by(window, contents, host)
         else:
             values = self._contents.values(contents)
             rows = self._rows(window, values, host) if values else []
@@ -158,14 +168,16 @@ class WindowOperator(KeyedProcessFunction):
             host.stamps.extend([contexts.stamp_of(window, host)] * len(rows))
         return rows
 
-    def _fire_evicting(self, evictor: Evictor, window: Any, contents: Any, host: contexts.Host) -> list[Any]:
+    def _fire_evicting(
+        self, evictor: Evictor, window: Any, contents: Any, host: contexts.Host, is_rejected: bool = False
+    ) -> list[Any]:
         kept = self._contents
         assert isinstance(kept, TimestampedContents)
         elements = kept.timestamped(contents)
         if not elements:
             return []
         evictor.evict_before(elements, len(elements), window, self._evictor_scope)
-        values = kept.values_of(elements)
+        values = None if is_rejected else kept.values_of(elements)
         rows = [] if values is None else self._rows(window, values, host)
         evictor.evict_after(elements, len(elements), window, self._evictor_scope)
         kept.replace(contents, elements)
@@ -224,6 +236,14 @@ class WindowOperator(KeyedProcessFunction):
             self.trigger.clear(window, self._trigger_scope)
         self._emission.end(window, namespace)
 
+    def _erase(self, window: Any, contents: Any) -> None:
+        """The same without a call of the author's code; timers of an author's trigger may be left."""
+        self._contents.clear(contents)
+        namespace = window_module.namespace_of(window)
+        self._trigger_scope.namespace = namespace
+        self._trigger_scope.clear_states()
+        self._emission.clear_states(window, namespace)
+
     # --- timers
 
     def on_timer(self, timestamp: int, ctx: OnTimerContext) -> Iterable[Any] | None:
@@ -233,6 +253,31 @@ class WindowOperator(KeyedProcessFunction):
         return self._on_timer(
             timestamp, window, ctx.time_domain() is TimeDomain.EVENT_TIME, contexts.host_of(ctx)
         )
+
+    def after_rejected_timer(self) -> Iterable[Callable[[int, OnTimerContext], object]]:
+        """The trigger and the evictor do their part, as if the function had put out nothing. Where they fail as well, a
+        window that has ended is forgotten, if need be without a call of the author's code."""
+        if self.evictor is not None:
+            yield partial(self._fire_otherwise, partial(self._fire_evicting, self.evictor, is_rejected=True))
+        yield partial(self._fire_otherwise, lambda window, contents, host: [])
+        yield partial(self._end, self._forget)
+        yield partial(self._end, self._erase)
+
+    def _fire_otherwise(self, fire: Fire, timestamp: int, ctx: OnTimerContext) -> None:
+        usual, self._fire_by = self._fire_by, fire
+        try:
+            self.on_timer(timestamp, ctx)
+        finally:
+            self._fire_by = usual
+
+    def _end(self, forget: Forget, timestamp: int, ctx: OnTimerContext) -> None:
+        window = window_module.window_of(ctx.namespace())
+        if self._has_ended(timestamp, window, ctx.time_domain() is TimeDomain.EVENT_TIME):
+            self._end_by(forget, window)
+
+    @abstractmethod
+    def _end_by(self, forget: Forget, window: Any) -> None:
+        """The window has ended, if it is there: forget it by this."""
 
     @abstractmethod
     def _on_timer(

@@ -98,18 +98,37 @@ class _Firing:
             if result is not None:
                 self._yielded.extend(result)
         except user_function.RAISED as error:
-            failure = calls.user_error(self._overlay, error, self._describe(timer))
-            if calls.spec.on_error == "fail" or not isinstance(failure, errors.UserCodeError):
-                raise failure from error
-            calls.undo_record(self._yielded, before)
             # The timer itself stays fired, or it would fail again in every epoch to come.
-            self._rejected.append((*(None for _ in calls.spec.row_columns), str(failure)))
+            told = self._undo(timer, error, before)
+            self._rejected.append((*(None for _ in calls.spec.row_columns), told))
+            self._go_on(timer, before)
         if cursor.journal:
             cursor.journal.clear()
         if cursor.namespaced:
             cursor.reset_namespaces()
         stamp = timestamp if self._domain is TimeDomain.EVENT_TIME else None
         self._emitted.extend(calls.stamps(stamp, len(self._yielded) - before))
+
+    def _undo(self, timer: TimerKey, error: BaseException, before: int) -> str:
+        """Put back what the timer changed, if such errors are rejected; the text of the error."""
+        calls = self._calls
+        failure = calls.user_error(self._overlay, error, self._describe(timer))
+        if calls.spec.on_error == "fail" or not isinstance(failure, errors.UserCodeError):
+            raise failure from error
+        calls.undo_record(self._yielded, before)
+        if calls.cursor.namespaced:
+            calls.cursor.reset_namespaces()
+        return str(failure)
+
+    def _go_on(self, timer: TimerKey, before: int) -> None:
+        """Do what the function has left to do for a rejected timer."""
+        for call in self._calls.spec.function.after_rejected_timer():
+            try:
+                call(timer[0], self._calls.cursor)
+            except user_function.RAISED as error:
+                self._undo(timer, error, before)
+            else:
+                return
 
     def _describe(self, timer: TimerKey) -> str:
         domain = "event-time" if self._domain is TimeDomain.EVENT_TIME else "processing-time"
