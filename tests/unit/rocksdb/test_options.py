@@ -167,26 +167,6 @@ def test_every_option_that_the_spec_may_have_is_read():
     assert {*keys.KEYS, *keys.OWN_KEYS, *keys.WITHOUT_EFFECT} == set(flink_tables.ROCKSDB_OPTIONS)
 
 
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        ({"bloom-filter.block-based-mode": "true"}, ["block-based-mode has no effect"]),
-        ({"bloom-filter.block-based-mode": "false"}, []),
-        (
-            {"compaction.level.use-dynamic-size": "true"},
-            ["use-dynamic-size has no effect with compaction.style"],
-        ),
-        ({"compaction.level.max-size-level-base": "1mb"}, ["max-size-level-base has no effect"]),
-        ({"compaction.level.max-size-level-base": "1mb", "compaction.style": "LEVEL"}, []),
-        ({"compaction.level.target-file-size-base": "1mb"}, []),
-    ],
-)
-def test_a_key_that_changes_nothing_is_told(options: dict[str, str], told: list[str]) -> None:
-    notices = resolve(options=options).notices
-    assert len(notices) == len(told)
-    assert all(text in notice for text, notice in zip(told, notices, strict=True))
-
-
 KEYS = [
     ("thread.num", "7", "db", "max_background_jobs", "7"),
     ("files.open", "200", "db", "max_open_files", "200"),

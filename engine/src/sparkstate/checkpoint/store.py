@@ -158,8 +158,8 @@ class CompletedCheckpointStore:
 
     def subsume(self) -> Deletion:
         """Delete all but the newest ``retained`` checkpoints, and what was left by discarded ones. Of a damaged one the
-        log forgets the record, and the next incarnation's sweep finds its files. After an outage, the next call deletes
-        the rest.
+        log forgets the record, and the next incarnation's sweep finds its files. What an outage keeps from being deleted
+        goes with the next call.
 
         Raises ``CorruptData``, and deletes nothing, if one of those that are kept cannot be read.
         """

@@ -110,8 +110,8 @@ def due(schedule: Schedule, *, since_ms: int, now_ms: int) -> int | None:
 def since(done: Collection[int], *, first_start_ms: int, now_ms: int) -> int:
     """From when to count: the newest of the slot times that are done with, or the job's first start.
 
-    A time that is still to come was read from a clock that was ahead. It does not count, or nothing would be due until
-    then.
+    A time that is still to come was read from a clock that was ahead. It does not count, because nothing would be due
+    until that time.
     """
     return max((moment for moment in (first_start_ms, *done) if moment <= now_ms + SOON_MS), default=0)
 

@@ -34,8 +34,8 @@ from sparkstate.settings import MIB
 _MOST_TABLES: Final = 2**16 - 1
 _BATCH_ROWS: Final = 5_000
 _BATCH_BYTES: Final = 4 * MIB
-"""Bounds on rows that a restore or a migration has read and not yet written, whichever comes first: 5,000 rows can be
-gigabytes."""
+"""Bounds on rows that a restore or a migration has read and not yet written, whichever comes first. Without the second
+one, 5,000 rows could be gigabytes."""
 _FEW_ROWS: Final = 10_000
 """So many rows are counted anew at each question after a write. More are counted when half as many were written, so
 that the counting costs each write about the same, however large the state is."""

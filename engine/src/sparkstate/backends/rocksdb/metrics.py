@@ -120,8 +120,8 @@ def collect(names: Sequence[str], databases: Sequence[Database], shared_cache: b
 
 
 def by_family(names: Sequence[str], databases: Sequence[Database], shared_cache: bool) -> dict[str, float]:
-    """The chosen properties as ``family.name`` (``metrics.column-family-as-variable``), added up over stores, but for
-    those of a cache that the stores share."""
+    """The chosen properties as ``family.name`` (``metrics.column-family-as-variable``), added up over stores. Those of
+    a cache that the stores share are not added up."""
     values: dict[str, float] = {}
     for database in databases:
         for family_name, family in database.families().items():
