@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from sparkstate import errors
-from sparkstate.checkpoint.merged_objects import MergedObjects
+from sparkstate.checkpoint.merged_files import MergedFiles
 from sparkstate.checkpoint.transfer import Transfer
 from sparkstate.handles import FileHandle, ShardHandle
 from sparkstate.settings import MIB
@@ -38,7 +38,7 @@ class Downloader:
         self._count = threading.Lock()
         self.found_bytes = 0
         """Of the files that were fetched, what was on this disk already."""
-        self._merged = MergedObjects((), Path())
+        self._merged = MergedFiles((), Path())
         self._pool = ThreadPoolExecutor(max(1, threads), thread_name_prefix="download")
 
     def expect(self, wanted: Sequence[tuple[ShardHandle, Collection[str]]], directory: Path) -> None:
@@ -48,7 +48,7 @@ class Downloader:
         until the last of them has its own.
         """
         directory.mkdir(parents=True, exist_ok=True)
-        self._merged = MergedObjects((_without(shard, right) for shard, right in wanted), directory)
+        self._merged = MergedFiles((_without(shard, right) for shard, right in wanted), directory)
 
     def fetch(self, shard: ShardHandle, directory: Path, right: Collection[str] = ()) -> dict[str, Path]:
         """Logical name → local file for one shard, in ``directory`` (created). Raises ``CorruptData``.

@@ -10,7 +10,7 @@ from pathlib import Path
 from sparkstate.handles import ShardHandle
 
 
-class MergedObjects:
+class MergedFiles:
     """Those objects of the shards, each fetched by itself, that more than one of them names. Thread-safe."""
 
     def __init__(self, shards: Iterable[ShardHandle], directory: Path) -> None:
