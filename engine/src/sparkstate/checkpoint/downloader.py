@@ -10,7 +10,7 @@ import hashlib
 import logging
 import threading
 from collections.abc import Collection, Sequence
-from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
 import msgspec
@@ -80,8 +80,9 @@ class Downloader:
                     self._transfer.add(handle.size)
                 else:
                     objects.setdefault(handle.path, []).append((handle, directory / handle.name))
-        futures = [self._pool.submit(self._fetch_object, files) for files in objects.values()]
+        futures: list[Future[None]] = []
         try:
+            futures.extend(map(self._submit, objects.values()))
             for future in futures:
                 future.result()
         except errors.StorageError as error:
@@ -108,6 +109,12 @@ class Downloader:
         self._closed.set()
         self._pool.shutdown(wait=True, cancel_futures=True)
         self._merged.close()
+
+    def _submit(self, files: Sequence[_Wanted]) -> Future[None]:
+        try:
+            return self._pool.submit(self._fetch_object, files)
+        except RuntimeError as error:  # the pool was shut down meanwhile
+            raise errors.StorageError("closed") from error
 
     def _fetch_object(self, files: Sequence[_Wanted]) -> None:
         """Download one object, which is one file or several merged ones."""
