@@ -30,6 +30,7 @@ NO_WAITS = {
     "objects.commands.TTL_S": "how long an ended Job is kept",
     "core.schedule.MAX_CRON_JITTER_S": "of a schedule",
     "core.schedule.SOON_S": "of a schedule",
+    "runner.schedule.SOON_MS": "of a schedule",
     "events.QUIET_S": "between two equal Events",
     "decide.recovering.POLL_S": "how often is asked",
     "decide.instructing.POLL_S": "how often is asked",

@@ -10,13 +10,13 @@ import hashlib
 import logging
 import threading
 from collections.abc import Collection, Sequence
-from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
 import msgspec
 
 from sparkstate import errors
-from sparkstate.checkpoint.merged_objects import MergedObjects
+from sparkstate.checkpoint.merged_files import MergedFiles
 from sparkstate.checkpoint.transfer import Transfer
 from sparkstate.handles import FileHandle, ShardHandle
 from sparkstate.settings import MIB
@@ -38,7 +38,7 @@ class Downloader:
         self._count = threading.Lock()
         self.found_bytes = 0
         """Of the files that were fetched, what was on this disk already."""
-        self._merged = MergedObjects((), Path())
+        self._merged = MergedFiles((), Path())
         self._pool = ThreadPoolExecutor(max(1, threads), thread_name_prefix="download")
 
     def expect(self, wanted: Sequence[tuple[ShardHandle, Collection[str]]], directory: Path) -> None:
@@ -48,7 +48,7 @@ class Downloader:
         until the last of them has its own.
         """
         directory.mkdir(parents=True, exist_ok=True)
-        self._merged = MergedObjects((_without(shard, right) for shard, right in wanted), directory)
+        self._merged = MergedFiles((_without(shard, right) for shard, right in wanted), directory)
 
     def fetch(self, shard: ShardHandle, directory: Path, right: Collection[str] = ()) -> dict[str, Path]:
         """Logical name → local file for one shard, in ``directory`` (created). Raises ``CorruptData``.
@@ -80,8 +80,9 @@ class Downloader:
                     self._transfer.add(handle.size)
                 else:
                     objects.setdefault(handle.path, []).append((handle, directory / handle.name))
-        futures = [self._pool.submit(self._fetch_object, files) for files in objects.values()]
+        futures: list[Future[None]] = []
         try:
+            futures.extend(map(self._submit, objects.values()))
             for future in futures:
                 future.result()
         except errors.StorageError as error:
@@ -108,6 +109,12 @@ class Downloader:
         self._closed.set()
         self._pool.shutdown(wait=True, cancel_futures=True)
         self._merged.close()
+
+    def _submit(self, files: Sequence[_Wanted]) -> Future[None]:
+        try:
+            return self._pool.submit(self._fetch_object, files)
+        except RuntimeError as error:  # the pool was shut down meanwhile
+            raise errors.StorageError("closed") from error
 
     def _fetch_object(self, files: Sequence[_Wanted]) -> None:
         """Download one object, which is one file or several merged ones."""

@@ -10,15 +10,15 @@ from pathlib import Path
 from sparkstate.handles import ShardHandle
 
 
-class MergedObjects:
+class MergedFiles:
     """Those objects of the shards, each fetched by itself, that more than one of them names. Thread-safe."""
 
     def __init__(self, shards: Iterable[ShardHandle], directory: Path) -> None:
         """``directory`` takes the objects; it is there."""
         named = [{handle.path for handle in shard.files if handle.inline is None} for shard in shards]
         uses = Counter(path for paths in named for path in paths)
-        self._objects = {
-            path: _Object(directory / f".{number}.merged", count)
+        self._copies = {
+            path: _LocalCopy(directory / f".{number}.merged", count)
             for number, (path, count) in enumerate(uses.items())
             if count > 1
         }
@@ -28,26 +28,26 @@ class MergedObjects:
 
         Others that need the object wait meanwhile.
         """
-        found = self._objects.get(path)
+        found = self._copies.get(path)
         return None if found is None else found.local(download)
 
     def used(self, path: str) -> None:
         """One shard has what it needs of the object; after the last one, the local copy goes."""
-        found = self._objects.get(path)
+        found = self._copies.get(path)
         if found is not None:
             found.used()
 
     def close(self) -> None:
         """Delete every local copy. Nothing is fetched any more."""
-        for each in self._objects.values():
+        for each in self._copies.values():
             each.delete()
 
 
-class _Object:
-    """One of them, while ``uses`` shards have not had their files."""
+class _LocalCopy:
+    """Of one object, while ``uses`` shards have not had their files."""
 
-    def __init__(self, copy: Path, uses: int) -> None:
-        self._copy = copy
+    def __init__(self, path: Path, uses: int) -> None:
+        self._path = path
         self._uses = uses
         self._there = False
         self._lock = threading.Lock()
@@ -55,9 +55,9 @@ class _Object:
     def local(self, download: Callable[[Path], object]) -> Path:
         with self._lock:
             if not self._there:
-                download(self._copy)
+                download(self._path)
                 self._there = True
-            return self._copy
+            return self._path
 
     def used(self) -> None:
         with self._lock:
@@ -66,4 +66,4 @@ class _Object:
                 self.delete()
 
     def delete(self) -> None:
-        self._copy.unlink(missing_ok=True)
+        self._path.unlink(missing_ok=True)
