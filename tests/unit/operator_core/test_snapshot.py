@@ -58,6 +58,14 @@ def test_a_savepoint_waits_for_another_that_is_in_flight(phase: str) -> None:
     assert waits.wait_s < 10
 
 
+def test_a_savepoint_waits_for_another_that_was_not_complete_in_time() -> None:
+    """Its driver may still be taking it. Once the driver knows the outcome, its reason is another one."""
+    late = one("s-2", status={"phase": "Failed", "reason": "Timeout"})
+    assert look(one(), late).status["reason"] == "SavepointInFlight"
+    over = one("s-2", status={"phase": "Failed", "reason": "NotTaken"})
+    assert look(one(), over).status["phase"] == "Triggered"
+
+
 @pytest.mark.parametrize("phase", ["", "Pending", "Completed", "Failed"])
 def test_a_savepoint_waits_for_no_other(phase: str) -> None:
     assert look(one(), one("s-2", phase)).status["phase"] == "Triggered"
