@@ -10,36 +10,37 @@ from sparkstate_operator.core import naming
 from sparkstate_operator.edges.kube import Kind
 
 QUIET_S = 600.0
-KEPT = 4096
+KEPT = 65_536
+"""Events of the last ten minutes that are remembered at most, 15 MB of them. With fewer than there are jobs, one note
+about all of them was an Event again each time: the oldest were forgotten just before they were asked for."""
 
 
 class Recorder:
-    """Decides which notes become Events. Remembers the newest in memory only."""
+    """Decides which notes become Events. Remembers those of the last ten minutes, in memory only."""
 
     def __init__(self, clock_: clock.Clock, identity: str) -> None:
         self._clock = clock_
         self._identity = identity
-        self._told: OrderedDict[tuple[str, str, str], float] = OrderedDict()
+        self._told: OrderedDict[str, float] = OrderedDict()
+        """When each was told, by its digest: messages are long. The oldest come first."""
 
     def body(
         self, kind: Kind, about: observed.Job | observed.Snapshot, namespace: str, note: actions.Note
     ) -> dict[str, Any] | None:
         """The Event to create; None if the same was told a moment ago."""
         now_s = self._clock.monotonic()
-        key = (about.uid, note.reason, note.message)
-        if now_s - self._told.get(key, -QUIET_S) < QUIET_S:
-            return None
-        self._told[key] = now_s
-        self._told.move_to_end(key)
-        while len(self._told) > KEPT:
+        digest = naming.digest(f"{about.uid}/{note.reason}/{note.message}", 32)
+        while self._told and (len(self._told) > KEPT or now_s - next(iter(self._told.values())) >= QUIET_S):
             self._told.popitem(last=False)
+        if digest in self._told:
+            return None
+        self._told[digest] = now_s
         moment = self._clock.now()
-        digest = naming.digest("/".join(key), 8)
         return {
             "apiVersion": "v1",
             "kind": "Event",
             "metadata": {
-                "name": f"{about.name[:200]}.{int(moment.timestamp() * 1e6):x}{digest}",
+                "name": f"{about.name[:200]}.{int(moment.timestamp() * 1e6):x}{digest[:8]}",
                 "namespace": namespace,
             },
             "involvedObject": {

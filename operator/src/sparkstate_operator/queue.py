@@ -210,7 +210,8 @@ class KeyedQueue(Generic[Key]):
         now_s = self._monotonic()
         if isinstance(result, Exception):
             entry.failures += 1
-            delay_s = getattr(result, "retry_after_s", None) or self._backoff.after(entry.failures)
+            told_s = getattr(result, "retry_after_s", None) or self._backoff.after(entry.failures)
+            delay_s = min(told_s, self._backoff.longest_s)  # a proxy may ask for a day
             self._on_error(key, result, delay_s)
             return now_s + self._spread(delay_s)
         entry.failures = 0

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import re
 from collections.abc import Callable, Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -254,3 +255,34 @@ def test_a_failed_action_is_told_by_its_error() -> None:
     assert others == {"Foreign", "DriverRoleMissing"}
     assert {*found, *others} == OF_ERRORS
     assert {kind.__name__ for kind in errors.TOLD} == OF_ERRORS | {"SpecInvalid"}
+
+
+class Clock:
+    now_s = 1000.0
+
+    def now(self) -> datetime:
+        return NOW + timedelta(seconds=self.now_s)
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+
+@pytest.mark.parametrize("jobs", [1, 5000])
+def test_a_note_about_every_job_is_an_event_once_in_ten_minutes_however_many_jobs_there_are(
+    jobs: int,
+) -> None:
+    """As when a webhook is away. With 4,097 jobs each look at each of them made an Event."""
+    moving = Clock()
+    recorder = Recorder(moving, "me")
+    note = actions.Note("Refused", "the webhook is away", warning=True)
+    about = [dataclasses.replace(job(), uid=f"uid-{number}") for number in range(jobs)]
+
+    def told() -> int:
+        return sum(recorder.body(kube.JOBS, one, "shop", note) is not None for one in about)
+
+    assert told() == jobs
+    for _ in range(2):
+        moving.now_s += 299
+        assert told() == 0
+    moving.now_s += 2
+    assert told() == jobs

@@ -71,6 +71,13 @@ def test_none_is_made_while_one_that_somebody_else_made_is_under_way(phase: str)
     assert made(look(running(NOW, taken(phase, "")))) == []
 
 
+def test_none_is_made_while_one_that_was_not_complete_in_time_may_still_be_taken() -> None:
+    late = taken("Failed", "")
+    for reason, number in (("Timeout", 0), ("NotTaken", 1)):
+        one = dataclasses.replace(late, status={**late.status, "reason": reason})
+        assert len(made(look(running(NOW, one)))) == number
+
+
 def test_failures_before_a_healthy_time_count_no_more() -> None:
     strategy = {"initialBackoff": "2s", "backoffMultiplier": 2.0, "resetBackoffThreshold": "10m"}
     wanted = revision(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from datetime import timedelta
 from typing import Any
 
@@ -14,6 +15,7 @@ from sparkstate_operator.config import Config
 from sparkstate_operator.core import naming
 from sparkstate_operator.decide import snapshot, snapshot_asking, snapshot_following
 from sparkstate_operator.decide.draft import POLL_S
+from sparkstate_operator.model.snapshot import StateSnapshotStatus
 
 RUNNING = observed.Report({"phase": "RUNNING"})
 
@@ -54,6 +56,14 @@ def test_a_savepoint_waits_for_another_that_is_in_flight(phase: str) -> None:
     assert "triggerId" not in waits.status
     assert waits.wait_s is not None
     assert waits.wait_s < 10
+
+
+def test_a_savepoint_waits_for_another_that_was_not_complete_in_time() -> None:
+    """Its driver may still be taking it. Once the driver knows the outcome, its reason is another one."""
+    late = one("s-2", status={"phase": "Failed", "reason": "Timeout"})
+    assert look(one(), late).status["reason"] == "SavepointInFlight"
+    over = one("s-2", status={"phase": "Failed", "reason": "NotTaken"})
+    assert look(one(), over).status["phase"] == "Triggered"
 
 
 @pytest.mark.parametrize("phase", ["", "Pending", "Completed", "Failed"])
@@ -364,3 +374,21 @@ def test_a_savepoint_of_a_job_that_recovers_looks_again_soon_and_then_less_often
     )
     waits = snapshot.decide(recovers, revision(), Config())
     assert (waits.status["reason"], waits.wait_s) == ("JobNotRunning", again_s)
+
+
+@pytest.mark.parametrize("length", [32_768, 32_769, 1_000_000])
+def test_the_failure_of_a_savepoint_fits_in_the_status_whatever_its_length(length: int) -> None:
+    """The API server refused the status, at each look again, and the snapshot stayed in progress for ever."""
+    failed = observed.Report({"phase": "RUNNING"}, {"status": "FAILED", "failure": "x" * length})
+    taken = {"phase": "InProgress", "triggerId": "t", "jobUid": "uid-1"}
+    seen = observed.ObservedSnapshot(one(status=taken), NOW, job(running_status()), pod(), failed)
+    found = snapshot.decide(seen, revision(), Config())
+    assert found.status["phase"] == "Failed"
+    StateSnapshotStatus.model_validate_json(json.dumps(found.status))
+
+
+def test_the_faults_of_a_template_fit_in_the_status_however_many_there_are() -> None:
+    wrong = {"spec": {"containers": [{"name": "command", "env": [{} for _ in range(500)]}]}}
+    registered = one(spec={"uri": "s3://bucket/savepoint", "template": wrong}, finalizers=(labels.FINALIZER,))
+    found = snapshot.decide(observed.ObservedSnapshot(registered, NOW), None, Config())
+    StateSnapshotStatus.model_validate_json(json.dumps(found.status))

@@ -26,7 +26,7 @@ def _ask(draft: Draft, revision: Revision) -> None:
     if plan is None or draft.phase != "Running":
         return
     own = [one for one in draft.seen.snapshots if one.labels.get(labels.JOB_UID) == job.uid]
-    in_flight = any(one.phase in UNDER_WAY and one.deleting_at is None for one in own)
+    in_flight = any((one.phase in UNDER_WAY or one.late) and one.deleting_at is None for one in own)
     found = schedule.due(plan, draft.now, _scheduled(draft, own), in_flight)
     if found is not None:
         body = {

@@ -99,10 +99,9 @@ def _running_driver(draft: SnapshotDraft) -> _RunningDriver | None:
 
 
 def _is_in_flight(one: observed.Snapshot) -> bool:
-    """Also of one that is being deleted and whose savepoint may be taken yet."""
-    return one.phase in IN_FLIGHT or (
-        one.phase == "Deleting" and one.status.get("reason") == snapshot_deletion.IN_FLIGHT
-    )
+    """Also one that was not complete in time, or that is being deleted, and whose savepoint may be taken yet."""
+    deleted = one.phase == "Deleting" and one.status.get("reason") == snapshot_deletion.IN_FLIGHT
+    return one.phase in IN_FLIGHT or one.late or deleted
 
 
 # -- the steps ---------------------------------------------------------------------------------------------------------

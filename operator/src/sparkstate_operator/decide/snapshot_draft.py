@@ -17,6 +17,8 @@ from sparkstate_spec import units
 IN_FLIGHT = ("Triggered", "InProgress")
 UNKNOWN = ("Timeout", "JobNotFound")
 """Reasons of failed snapshots whose savepoint may nevertheless exist, or be completed later."""
+LONGEST_MESSAGE = 32768
+"""Of the CRD. The API server refuses the whole status for a longer one."""
 
 
 class SnapshotDraft(Pending):
@@ -28,6 +30,10 @@ class SnapshotDraft(Pending):
         self.snapshot = seen.snapshot
         self.spec, self.wrong = shapes.fitting(seen.snapshot.spec, StateSnapshotSpec)
         """The readable part of its spec, and the faults of the rest."""
+
+    def put(self, name: str, value: Any) -> None:
+        """Set a field of the status. A message is cut: a driver's failure may be of any length."""
+        super().put(name, value[:LONGEST_MESSAGE] if name == "message" and value else value)
 
     def fill(self, **fields: Any) -> None:
         """Several fields at once."""
