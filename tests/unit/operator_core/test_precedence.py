@@ -120,7 +120,7 @@ CHECKED: tuple[tuple[float, dict[str, Any] | None], ...] = (
     (1, {}),
     (1, {"failed": True, "result": {"ok": True, "compatible": False, "message": "no"}}),
     (1, {"failed": True, "result": {"message": "Error: No such command 'check'."}}),
-    (700, {"failed": True, "cut_off_s": 600}),
+    (700, {"pod": pod(phase="Pending", ready=False), "had_pod": True}),
     (200, {}),
     (590, {"pod": pod(), "had_pod": True}),
     (100, {"pod": pod(phase="Pending", ready=False, waiting="ImagePullBackOff")}),

@@ -99,7 +99,7 @@ def _running_driver(draft: SnapshotDraft) -> _RunningDriver | None:
 
 
 def _is_in_flight(one: observed.Snapshot) -> bool:
-    """Also one that was not complete in time, or that is being deleted, and whose savepoint may be taken yet."""
+    """Its savepoint may be taken yet, even if it was not complete in time, or is being deleted."""
     deleted = one.phase == "Deleting" and one.status.get("reason") == snapshot_deletion.IN_FLIGHT
     return one.phase in IN_FLIGHT or one.late or deleted
 
