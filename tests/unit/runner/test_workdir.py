@@ -185,7 +185,7 @@ def test_what_cannot_be_removed_is_told_once_and_the_exit_code_stays(
         new_token=str,
         stop=watching.StopRequest(),
     )
-    options = running.Options(manifest=tmp_path / "job.yaml", work_dir=tmp_path / "work")
+    options = running.Options(manifest=tmp_path / "job.yaml", work_dir=tmp_path / "kept")
     assert runner.run(options) == watching.INTERRUPTED
     told = [line for line in output.getvalue().splitlines() if "cannot remove" in line]
-    assert told == [f"note: cannot remove all of {tmp_path}/work/local: [Errno 39] Directory not empty: 'db'"]
+    assert told == [f"note: cannot remove all of {tmp_path}/kept/local: [Errno 39] Directory not empty: 'db'"]
