@@ -8,11 +8,13 @@ import yaml
 from support.commands.manifests import ROTATIONS
 from support.examples import example
 from support.storage import stored_job
+from support.storage.read_only import make_read_only
 
 import sparkstate
 from sparkstate import Types, storage
 from sparkstate.cli import main
 from sparkstate.log import lineage
+from sparkstate.stored import snapshots
 from sparkstate.testing import KeyedProcessHarness
 
 
@@ -240,6 +242,20 @@ def test_restore_info_reads_lineage_and_savepoints_from_the_storage(capsys, mani
     assert [operator["uid"] for operator in document["restore_point"]["operators"]] == ["rotation"]
     assert [one["trigger_id"] for one in document["savepoints"]] == ["before-upgrade"]
     assert document["problem"] is None
+
+
+def test_a_storage_that_is_mounted_read_only_is_read(capsys, manifest: Path, monkeypatch) -> None:
+    url = (manifest.parent / "state").as_uri()
+    saved = stored_job.StoredJob(url, "rotations", attempt=3).take_savepoint("t1", epoch=7, content=b"rows")
+    make_read_only(monkeypatch)
+    for command in (
+        ["savepoints", "verify", saved],
+        ["savepoints", "list", url],
+        ["restore-info", str(manifest)],
+    ):
+        assert main.main(command) == 0, capsys.readouterr().err
+    assert capsys.readouterr().out.count(Path(saved).name) >= 3
+    assert snapshots.verified(saved, storage.open_made).epoch == 7  # as a job opens the point of its restore
 
 
 def test_offline_commands_read_a_log_that_was_compacted(capsys, tmp_path: Path) -> None:

@@ -74,6 +74,20 @@ def test_status_finds_the_job_by_its_manifest(capsys, manifest: str) -> None:
     assert "note: spec.image has no effect here" in lines
 
 
+def test_status_names_each_storage_that_is_away_with_time_purpose_and_cause(
+    capsys: pytest.CaptureFixture[str], manifest: str, job: control_job.InMemoryJob
+) -> None:
+    since_ms = time.time_ns() // 1_000_000 - 3 * 3_600_000 - 5_000
+    full = documents.StorageAway(
+        url="file:///full", doing="store checkpoint 7", since_ms=since_ms, message="No space left on device"
+    )
+    job.update(storage_away=(full,))
+    assert main.main(["status", manifest]) == 0
+    (shown,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("storage")]
+    told = shown.partition(":")[2].strip()
+    assert told == "file:///full is away for 3 h 0 min (store checkpoint 7): No space left on device"
+
+
 SAVEPOINT = documents.Progress(
     kind=documents.LongWorkKind.SAVEPOINT,
     name="mine",

@@ -1,5 +1,6 @@
 """What ``sparkstate doctor`` looks at, check by check."""
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -66,9 +67,11 @@ def test_a_job_demands_what_its_backend_and_its_storage_need() -> None:
         backend=settings.StateBackendSettings(type="rocksdb"),
         savepoint=settings.SavepointSettings(storage="s3://bucket/savepoints"),
     )
-    assert examination.Demand.of(rocks, 7) == examination.Demand(
+    demand = examination.Demand.of(rocks, 7)
+    assert dataclasses.replace(demand, places=()) == examination.Demand(
         rocksdb=True, s3=True, memory_bytes=7, cores=2
     )
+    assert [place.url for place in demand.places] == ["s3://bucket/savepoints"]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -177,6 +178,27 @@ def test_an_incarnation_that_was_to_begin_without_a_late_commit_restores_anew(
     again = job_storage.restore_point()
     assert again.metadata is not None and again.metadata.epoch == 0
     assert job_storage.begin_incarnation(again, lambda number: None) == 2
+
+
+def test_the_log_has_the_first_failure_of_a_row_of_checkpoints_with_its_cause(
+    running: Running, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = running.job_storage.commit_checkpoint
+    failing = [True, True, False, True]
+
+    def full(*arguments: Any) -> CheckpointMetadata:
+        if failing.pop(0):
+            raise errors.StorageUnavailable("No space left on device")
+        return commit(*arguments)
+
+    monkeypatch.setattr(running.job_storage, "commit_checkpoint", full)
+    for epoch in range(4):
+        running.slot.epoch(epoch, slots.rows(("a", epoch)))
+        with contextlib.suppress(errors.StorageUnavailable):
+            running.start(epoch).settle()
+    told = [one.getMessage() for one in caplog.records if "has failed" in one.getMessage()]
+    ids = [one.id for one in running.view.checkpoints()]
+    assert told == [f"checkpoint {ids[n]} has failed: No space left on device" for n in (0, 3)]
 
 
 @pytest.mark.parametrize("lost", ["the checkpoint's", "the savepoint's"])

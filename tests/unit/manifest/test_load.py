@@ -227,3 +227,23 @@ def test_what_set_gives_is_judged_as_the_rest() -> None:
     refused(text, "there is no '='; write it as spec.slots=3", overrides=("spec.slots",))
     refused(text, "more slots than shards", overrides=("spec.slots=30", "spec.shards=20"))
     refused(text, "module is 'a' in the manifest, not a mapping", overrides=("spec.module.x=1",))
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (
+            "restoreFrom: file:///savepoints/savepoint-012345-a",
+            "spec.restoreFrom: must be a mapping of fields (snapshotRef, latest, uri, beforeTime), "
+            "for example restoreFrom: {uri: …}",
+        ),
+        ("stateBackend: rocksdb", "for example stateBackend: {type: …}"),
+        ("checkpointing: 10s", "for example checkpointing: {interval: …}"),
+        ("deletion: [purge]", "(policy, deadline), for example deletion: {policy: …}"),
+        ("params: text", "spec.params: must be a mapping of fields"),
+    ],
+)
+def test_a_text_in_place_of_a_mapping_is_refused_with_its_fields_and_an_example(
+    line: str, message: str
+) -> None:
+    refused(f"{HEAD}spec:\n  pythonFile: job.py\n  {line}\n", message)

@@ -78,6 +78,10 @@ def test_the_line_has_epoch_rate_state_checkpoint_and_lag() -> None:
 def test_the_line_says_what_is_out_of_the_ordinary() -> None:
     shown = progress.line(status(phase=documents.DriverPhase.RECOVERING, restarts=2), now_ms=0)
     assert shown == "recovering · no epoch yet · 0 rows/s · state 0 B · no checkpoint yet · 2 restarts"
+    away = documents.StorageAway(url="file:///full", doing="store checkpoint 7", since_ms=2_000)
+    assert progress.line(status(storage_away=(away,)), now_ms=14_000).startswith(
+        "storage away 12 s · no epoch"
+    )
     ended = status(epoch=1, watermark_ms=documents.END_OF_INPUT_WATERMARK, lag_ms=None)
     assert progress.line(ended, now_ms=0).endswith("input ended")
 

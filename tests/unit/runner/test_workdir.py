@@ -1,17 +1,26 @@
 """The runner's folder: one runner at a time, a private token, nothing left behind."""
 
 import contextlib
+import errno
+import io
+import itertools
+import random
+import shutil
 import signal
 import stat
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.commands.manifests import ROTATIONS
+from support.storage.stores import ManualClock
 
-from sparkstate import errors
-from sparkstate.runner import workdir
+from sparkstate import errors, java
+from sparkstate.runner import running, watching, workdir
 
 HOLD = """
 import sys, time
@@ -129,3 +138,54 @@ def test_cleaning_leaves_lock_attempt_last_word_and_logs(folder: workdir.WorkDir
         "logs",
         "termination.json",
     ]
+
+
+def test_cleaning_goes_on_while_slots_of_a_killed_driver_still_write(folder: workdir.WorkDir) -> None:
+    database = folder.local / "slots" / "0" / "db"
+    with folder.locked():
+        database.mkdir(parents=True)
+        for number in range(2000):
+            (database / f"old-{number}").touch()
+        until = time.monotonic() + 0.5
+
+        def write() -> None:
+            for number in itertools.takewhile(lambda _: time.monotonic() < until, itertools.count()):
+                with contextlib.suppress(FileNotFoundError):
+                    database.mkdir(parents=True, exist_ok=True)
+                    (database / f"{number}.sst").write_bytes(b"x")
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        told = folder.clean()
+        writer.join()
+        assert told == ""
+        assert folder.clean() == ""
+    assert [path.name for path in folder.root.iterdir()] == ["lock"]
+
+
+def test_what_cannot_be_removed_is_told_once_and_the_exit_code_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(folder: Path) -> None:
+        raise OSError(errno.ENOTEMPTY, "Directory not empty", "db")
+
+    class Killed(running.Runner):
+        def _supervise(self, *parts: object) -> int:
+            return watching.INTERRUPTED
+
+    (tmp_path / "job.yaml").write_text(ROTATIONS)
+    monkeypatch.setattr(shutil, "rmtree", refuse)
+    monkeypatch.setattr(java, "find", lambda environ: None)
+    output = io.StringIO()
+    runner = Killed(
+        environ={},
+        stream=output,
+        clock=ManualClock(),
+        rng=random.Random(1),
+        new_token=str,
+        stop=watching.StopRequest(),
+    )
+    options = running.Options(manifest=tmp_path / "job.yaml", work_dir=tmp_path / "kept")
+    assert runner.run(options) == watching.INTERRUPTED
+    told = [line for line in output.getvalue().splitlines() if "cannot remove" in line]
+    assert told == [f"note: cannot remove all of {tmp_path}/kept/local: [Errno 39] Directory not empty: 'db'"]

@@ -7,6 +7,7 @@ import sys
 import threading
 
 import pytest
+from support.storage.read_only import make_read_only
 
 from sparkstate import errors
 from sparkstate.storage import open_inside, open_store
@@ -81,6 +82,31 @@ def test_opening_to_read_makes_no_folder(tmp_path):
     assert not (tmp_path / "nothing").exists()
 
 
+def test_a_folder_on_a_read_only_volume_is_read_and_a_write_says_what_to_do(store, tmp_path, monkeypatch):
+    store.put_if_absent("chk-1/a", b"1")
+    make_read_only(monkeypatch)
+    reader = open_store(f"{tmp_path}/root", create=False)
+    assert [info.key for info in reader.list("")] == ["chk-1/a"]
+    assert (reader.get("chk-1/a"), reader.head("chk-1/a").size) == (b"1", 1)
+    assert (tmp_path / "root" / ".tmp").is_dir()
+    with pytest.raises(
+        errors.StorageRefused, match=r"Read-only file system; remount the volume for writing$"
+    ):
+        reader.put_if_absent("chk-1/b", b"1")
+
+
+def test_a_store_that_was_opened_to_read_sweeps_at_its_first_write(store, tmp_path):
+    store.put_if_absent("a", b"1")
+    abandoned = tmp_path / "root" / ".tmp" / "elsewhere-1-x"
+    abandoned.write_bytes(b"half")
+    os.utime(abandoned, (0, 0))
+    late = LocalStore(str(tmp_path / "root"), create=False)
+    assert late.get("a") == b"1"
+    assert abandoned.exists()
+    late.put_if_absent("b", b"2")
+    assert files_below(tmp_path / "root") == ["a", "b"]
+
+
 def test_a_root_that_is_a_file_is_refused_with_the_remedy(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(errors.StorageError, match="it must be a folder"):
@@ -93,6 +119,7 @@ def test_a_root_that_is_a_file_is_refused_with_the_remedy(tmp_path):
         pytest.param(errno.ENOSPC, errors.StorageUnavailable, "free some space", id="disk full"),
         pytest.param(errno.EIO, errors.StorageUnavailable, "Input/output", id="disk broken"),
         pytest.param(errno.EACCES, errors.StorageRefused, "read and write access", id="no permission"),
+        pytest.param(errno.EROFS, errors.StorageRefused, "remount the volume for writing$", id="read-only"),
         pytest.param(errno.EPERM, errors.StorageError, "no hard links", id="file system without links"),
     ],
 )

@@ -28,8 +28,8 @@ from sparkstate.runner import workdir
 def doctor(manifest_path: Path | None, overrides: tuple[str, ...], work_dir: Path | None, form: str) -> None:
     """Check Python, Java, packages, disk and memory; say what installs what is missing.
 
-    With a manifest, what that job needs is checked too: its backend, its storage, its memory. The exit code
-    is 1 if something is missing that is needed.
+    With a manifest, what that job needs is checked too: its backend, its storage, its memory. A storage is tried by
+    writing and deleting an object, as the driver does. The exit code is 1 if something is missing that is needed.
 
     \b
     Examples:

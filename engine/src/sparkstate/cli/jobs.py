@@ -61,6 +61,7 @@ def _show_status(job: documents.JobStatus) -> None:
         [
             ("job", f"{job.namespace}/{job.name}"),
             ("phase", job.phase.value),
+            *(("storage", progress.outage(each, now_ms)) for each in job.storage_away),
             *(("under way", progress.work(each)) for each in job.progress),
             ("attempt", f"{job.attempt}, incarnation {job.incarnation}, lineage {job.lineage}"),
             ("backend", job.backend),

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from sparkstate import settings
-from sparkstate.doctor import machine, software
+from sparkstate import clock, settings
+from sparkstate.doctor import machine, software, storages
 from sparkstate.doctor.check import Check
 from sparkstate.operators import compiled
 
@@ -23,6 +23,7 @@ class Demand:
     s3: bool = False
     memory_bytes: int | None = None
     cores: int | None = None
+    places: tuple[storages.Place, ...] = ()
 
     @classmethod
     def of(cls, job: settings.JobSettings, memory_bytes: int | None) -> Demand:
@@ -33,6 +34,7 @@ class Demand:
             s3=any(url.startswith("s3://") for url in urls),
             memory_bytes=memory_bytes,
             cores=job.cores,
+            places=storages.places_of(job),
         )
 
 
@@ -53,4 +55,5 @@ def examine(environ: Mapping[str, str], work_dir: Path, demand: Demand | None) -
         machine.check_writable("shared memory", Path("/dev/shm"), required=False),
         machine.check_memory(machine.available_memory(), needs.memory_bytes),
         machine.check_cores(os.cpu_count() or 1, needs.cores),
+        *(storages.check_storage(place, clock.SystemClock()) for place in needs.places),
     ]

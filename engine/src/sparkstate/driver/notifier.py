@@ -1,7 +1,8 @@
-"""Tells what becomes of checkpoints and savepoints: the view, which shows it, and the people who asked for it."""
+"""Tells what becomes of checkpoints and savepoints: the view, which shows it, the people who asked for it, and the log."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 from sparkstate.clock import Clock
@@ -20,12 +21,16 @@ from sparkstate.driver.requests import Requests
 from sparkstate.driver.view import JobView
 from sparkstate.handles import ShardHandle
 
+_log = logging.getLogger("sparkstate.driver")
+
 
 class Notifier:
     """Thread-safe, as view and requests are."""
 
     def __init__(self, view: JobView, requests: Requests, job_storage: JobStorage, clock: Clock) -> None:
         self._view, self._requests, self._storage, self._clock = view, requests, job_storage, clock
+        self._has_failed = False
+        """The checkpoint before has failed."""
 
     def began(self, pending: PendingCheckpoint) -> None:
         """The checkpoint has begun, and the savepoint that came with it."""
@@ -37,12 +42,17 @@ class Notifier:
 
     def completed(self, pending: PendingCheckpoint, shards: Sequence[ShardHandle]) -> None:
         """The checkpoint has its record, and what it staged is published."""
+        self._has_failed = False
         info = info_of(pending, CheckpointStatus.COMPLETED)
         path = self._storage.url_of(pending.checkpoint_id)
         self._view.note_checkpoint(measured(info, pending, shards, self._clock.now_ms(), path))
 
     def failed(self, pending: PendingCheckpoint, error: Exception) -> None:
-        """The checkpoint has failed; nothing is said of its savepoint."""
+        """The checkpoint has failed; nothing is said of its savepoint. The log has the first failure in a row: an
+        outage may fail thousands."""
+        if not self._has_failed:
+            _log.warning("checkpoint %d has failed: %s", pending.checkpoint_id, error)
+        self._has_failed = True
         self._failed(info_of(pending, CheckpointStatus.FAILED), error)
 
     def savepoint_completed(

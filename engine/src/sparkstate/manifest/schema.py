@@ -142,7 +142,19 @@ def _describe(error: jsonschema.ValidationError, start: str) -> Problem:
         return Problem(join(path, error.message), "is missing")
     if error.validator == "type" and error.instance is None:
         return Problem(path, "is empty; give it a value or leave it out")
+    if error.validator == "type" and error.validator_value == "object":
+        return Problem(path, _mapping(path, error.schema, error.instance), _shown(path, error.instance))
     return Problem(path, _remedy(error), _shown(path, error.instance))
+
+
+def _mapping(path: str, schema: Any, value: Any) -> str:
+    """The demand for a mapping, with its fields. The example is the first field that takes such a value."""
+    fields = schema.get("properties")
+    if not fields:
+        return f"must be {TYPE_WORDS['object']}"
+    fitting = (name for name, node in fields.items() if _Validator(node).is_valid(value))
+    example = f"{path.rpartition('.')[2]}: {{{next(fitting, next(iter(fields)))}: …}}"
+    return f"must be {TYPE_WORDS['object']} ({', '.join(fields)}), for example {example}"
 
 
 def _shown(path: str, value: Any) -> str:

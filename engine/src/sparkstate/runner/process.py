@@ -72,6 +72,7 @@ class DriverProcess:
         if self._process.returncode is None:
             with suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)
+            self._await_group(KILL_WAIT_S)
         return self._process.wait()
 
     def _end_group(self, grace_s: float) -> None:

@@ -51,8 +51,9 @@ def duration(ms: int) -> str:
 
 
 def line(status: documents.JobStatus, now_ms: int) -> str:
-    """Epoch, rows per second, state size, last checkpoint and lag, in one line."""
+    """Storages that are away, epoch, rows per second, state size, last checkpoint and lag, in one line."""
     parts = [status.phase.value.lower()] if status.phase is not documents.DriverPhase.RUNNING else []
+    parts += [f"storage away {duration(max(0, now_ms - each.since_ms))}" for each in status.storage_away]
     parts += [work(each) for each in status.progress]
     parts.append(f"epoch {status.epoch}" if status.epoch is not None else "no epoch yet")
     parts.append(rate(status.rows_per_s))
@@ -80,6 +81,12 @@ def amount(doing: str, done_bytes: int, total_bytes: int, left_ms: int | None) -
     """``purge 1.0 MiB of 2.0 MiB, 12 s left``."""
     left = "" if left_ms is None else f", {duration(left_ms)} left"
     return f"{doing} {size(done_bytes)} of {size(total_bytes)}{left}"
+
+
+def outage(place: documents.StorageAway, now_ms: int) -> str:
+    """``s3://bucket/state is away for 12 s (store checkpoint 7): …``."""
+    lasts = duration(max(0, now_ms - place.since_ms))
+    return f"{place.url} is away for {lasts} ({place.doing}): {place.message}"
 
 
 def _checkpoint(status: documents.JobStatus, now_ms: int) -> str:

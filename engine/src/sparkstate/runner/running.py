@@ -75,7 +75,8 @@ class Runner:
                 return self._supervise(options, job, folder, found_java, reporter)
             finally:
                 reporter.clear()
-                folder.clean()
+                if left := folder.clean(self._clock):
+                    reporter.message(f"note: {left}")
 
     def _supervise(
         self,

@@ -10,7 +10,7 @@ from sparkstate import clock as clocks
 from sparkstate import errors
 from sparkstate.control import client as control
 from sparkstate.control import documents
-from sparkstate.runner import periodic, process, progress, schedule, workdir
+from sparkstate.runner import news, periodic, process, progress, schedule, workdir
 
 TICK_S = 0.1
 STATUS_PERIOD_S = 1.0
@@ -91,6 +91,7 @@ class Watch:
         self._note_refused = False
         self._seen_running = False
         self._last_status: documents.JobStatus | None = None
+        self._told = news.ToldNews()
         self._savepoint: documents.SavepointStatus | None = None
         self._savepoint_failed = False
         self._stop_trigger = ""
@@ -131,7 +132,7 @@ class Watch:
             if self._last_status.lineage:
                 self._note(self._last_status.lineage)
             self._seen_running |= self._last_status.phase is documents.DriverPhase.RUNNING
-            self._reporter.progress(self._last_status)
+            self._report(self._last_status)
             if self._stopping is _Stopping.SAVEPOINT:
                 self._follow_savepoint(client)
             elif savepoints is not None and self._last_status.phase is documents.DriverPhase.RUNNING:
@@ -139,6 +140,12 @@ class Watch:
         except errors.SparkstateError:
             # The driver is busy, ending or recovering; the process itself tells if it is gone.
             return
+
+    def _report(self, status: documents.JobStatus) -> None:
+        sentences, self._told = news.since(self._told, status)
+        for sentence in sentences:
+            self._reporter.message(sentence)
+        self._reporter.progress(status)
 
     def _note(self, lineage: str) -> None:
         """For the next attempt and the next run. A disk that does not take the note ends no driver."""

@@ -26,9 +26,12 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from sparkstate import clock as clocks
 from sparkstate import errors
 
 KEPT_LOGS = 5
+_CLEAN_TRIES = 20
+_CLEAN_PAUSE_S = 0.1
 
 
 @dataclass(frozen=True)
@@ -168,12 +171,32 @@ class WorkDir:
         self.status_file.unlink(missing_ok=True)
         self.termination_log.unlink(missing_ok=True)
 
-    def clean(self) -> None:
-        """Remove what is of no use after the end: token, status file and the driver's working directory."""
+    def clean(self, clock: clocks.Clock | None = None) -> str:
+        """Remove what is of no use after the end: token, status file and the driver's working directory.
+
+        Slots whose driver was killed may still write for a moment, so it tries for two seconds. It raises nothing that
+        could take the place of the job's own end: it returns what could not be removed and why, or an empty text.
+        """
+        clock, told = clock or clocks.SystemClock(), ""
+        for _ in range(_CLEAN_TRIES):
+            try:
+                self._try_clean()
+            except OSError as error:
+                told = f"cannot remove all of {self.local}: {error}"
+                clock.sleep(_CLEAN_PAUSE_S)
+            else:
+                return ""
+        return told
+
+    def _try_clean(self) -> None:
         self.token_file.unlink(missing_ok=True)
         self.status_file.unlink(missing_ok=True)
-        with suppress(FileNotFoundError):
-            shutil.rmtree(self.local)
+        ended = self.local.with_name(f".{self.local.name}.ended")
+        _remove(ended)
+        with suppress(OSError):  # missing, or a mount point: then it is removed where it is
+            self.local.rename(ended)  # who still writes by its name finds nothing there
+        _remove(ended)
+        _remove(self.local)
 
 
 def default_root(manifest: Path, name: str) -> Path:
@@ -197,6 +220,11 @@ def _held(lock_file: Path, folder: Path, remedy: str) -> Iterator[None]:
         lock.write(f"{os.getpid()}\n")
         lock.flush()
         yield
+
+
+def _remove(folder: Path) -> None:
+    with suppress(FileNotFoundError):
+        shutil.rmtree(folder)
 
 
 def _replace(file: Path, text: str) -> None:

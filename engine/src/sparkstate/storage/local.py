@@ -34,7 +34,8 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 class LocalStore:
     """An :class:`ObjectStore` on a folder, which is created when the store is opened and never again after.
 
-    With ``create=False`` a missing folder is ``NotFound`` (opening something to read must not make it).
+    With ``create=False`` a missing folder is ``NotFound``, and nothing is changed before the first write: what is only
+    read may lie on a read-only volume.
 
     A root that vanishes later is a mount that went away: every operation then raises ``StorageUnavailable``,
     because an empty answer would read as "there is no state". The same holds where nothing is mounted any more at the
@@ -47,6 +48,7 @@ class LocalStore:
         self._ids = ids
         self._prefix = f"{socket.gethostname()}-{os.getpid()}"
         self._mount: Path | None = None
+        self._is_swept = False
         with self._mapped("open", ""):
             if create:
                 _make(self._root)
@@ -55,7 +57,8 @@ class LocalStore:
             elif not self._root.is_dir():
                 raise errors.NotFound(f"there is no folder {self._root}")
             self._mount = mounts.mount_of(self._root)
-            self._remove_stale_temporaries()
+            if create:
+                self._remove_stale_temporaries()
 
     @property
     def url(self) -> str:
@@ -133,7 +136,7 @@ class LocalStore:
         """Nothing is kept for it."""
 
     def abort_uploads(self, prefix: str, is_dead: Callable[[str], bool], before_ms: int | None = None) -> int:
-        """Nothing: what was written of a file goes when the folder is opened and its writer is dead."""
+        """Nothing: what was written of a file goes with the next store that writes, once its writer is dead."""
         return 0
 
     def delete(self, keys: Iterable[str]) -> None:
@@ -182,6 +185,7 @@ class LocalStore:
     def _new_temporary(self) -> Path:
         folder = self._root / TEMPORARY
         self._require_root()
+        self._remove_stale_temporaries()
         folder.mkdir(exist_ok=True)
         return folder / f"{self._prefix}-{self._ids()}"
 
@@ -239,8 +243,8 @@ class LocalStore:
         return ""
 
     def _remove_stale_temporaries(self) -> None:
-        folder = self._root / TEMPORARY
-        if not folder.is_dir():
+        folder, is_swept, self._is_swept = self._root / TEMPORARY, self._is_swept, True
+        if is_swept or not folder.is_dir():
             return
         probe = folder / f"{self._prefix}-{self._ids()}"
         with _removed(probe):
@@ -267,9 +271,9 @@ class LocalStore:
             return errors.NotFound(what)
         if isinstance(error, FileExistsError) and operation != "open":
             return errors.AlreadyExists(what)
-        if error.errno in (errno.EACCES, errno.EROFS) or (
-            error.errno == errno.EPERM and operation != "create"
-        ):
+        if error.errno == errno.EROFS:
+            return errors.StorageRefused(f"{what}; remount the volume for writing")
+        if error.errno == errno.EACCES or (error.errno == errno.EPERM and operation != "create"):
             return errors.StorageRefused(
                 f"{what}; give this user ({os.getuid()}) read and write access to the folder"
             )
