@@ -158,8 +158,8 @@ class CompletedCheckpointStore:
 
     def subsume(self) -> Deletion:
         """Delete all but the newest ``retained`` checkpoints, and what was left by discarded ones. Of a damaged one the
-        log forgets the record, and the next incarnation's sweep finds its files. What an outage keeps from being deleted
-        goes with the next call.
+        log forgets the record, and the next incarnation's sweep finds its files. The next call deletes what an outage
+        has kept from being deleted.
 
         Raises ``CorruptData``, and deletes nothing, if one of those that are kept cannot be read.
         """
