@@ -72,7 +72,7 @@ def test_a_folder_that_the_driver_would_make_is_not_made(tmp_path: Path) -> None
     (tmp_path / "file").write_text("")
     found = checks((tmp_path / "file" / "b").as_uri())
     assert not found["checkpoint storage"].ok
-    assert f"{tmp_path}/file is no folder" in found["checkpoint storage"].detail
+    assert f"{tmp_path}/file is not a folder" in found["checkpoint storage"].detail
 
 
 def test_a_read_only_folder_serves_for_a_restore_alone(

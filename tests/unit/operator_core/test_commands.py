@@ -159,13 +159,14 @@ def test_an_affinity_that_says_nothing_of_nodes_is_left_out(affinity: Any) -> No
 
 def purging(command: observed.Command | None, ago_s: float = 0, **deletion: str) -> actions.Decision:
     """A job whose driver is gone is being deleted with its data, since so many seconds."""
-    intent = {"action": "delete", "attempt": 1, "since": clock.text(NOW), "policy": "purge"}
+    since = NOW - timedelta(seconds=ago_s)
+    intent = {"action": "delete", "attempt": 1, "since": clock.text(since), "policy": "purge"}
     going = job(
         running_status(phase="Deleting", intent=intent),
         deleting=True,
         deletion={"policy": "purge", **deletion},
     )
-    going = dataclasses.replace(going, deleting_at=NOW - timedelta(seconds=ago_s))
+    going = dataclasses.replace(going, deleting_at=since)
     return look(observed.ObservedState(going, NOW, commands=(command,) if command else ()))
 
 

@@ -33,9 +33,10 @@ def degraded(decision: actions.Decision) -> tuple[str, str, str]:
 
 
 def purged(its: observed.Pod | None, ago_s: float = 0) -> actions.Decision:
-    intent = {"action": "delete", "attempt": 1, "since": clock.text(NOW), "policy": "purge"}
+    since = NOW - timedelta(seconds=ago_s)
+    intent = {"action": "delete", "attempt": 1, "since": clock.text(since), "policy": "purge"}
     going = job(running_status(phase="Deleting", intent=intent), deleting=True, deletion={"policy": "purge"})
-    going = dataclasses.replace(going, deleting_at=NOW - timedelta(seconds=ago_s))
+    going = dataclasses.replace(going, deleting_at=since)
     return look(observed.ObservedState(going, NOW, commands=(command("orders", "uid-1", "purge", its),)))
 
 

@@ -95,7 +95,8 @@ def test_a_job_that_is_suspended_before_its_config_map_exists_keeps_no_secret(
     """Nothing that can be listed leads to the Secret. It goes before the status says that the job is suspended, because
     the job goes on under another number."""
     begun = {"action": "suspend", "attempt": 2, "since": clock.text(NOW - timedelta(hours=1))}
-    status = running_status(2, phase="Suspending", intent=begun)
+    over = {"attempt": 2, "harmlessAt": clock.text(NOW - timedelta(seconds=1))}
+    status = running_status(2, phase="Suspending", intent=begun, unconfirmed=[over] if traces else None)
     seen = observed.ObservedState(job(status, state="suspended"), NOW, drivers=drivers, config_maps=traces)
     decision = look(seen)
     assert decision.status["phase"] == "Suspended"

@@ -78,8 +78,8 @@ def test_a_savepoint_is_looked_for_where_the_state_lies() -> None:
 
 def told_at_the_end(job: observed.Job, config: Config, policy: str, *, late: bool = False) -> str:
     """What is told of the name when the job's deletion ends."""
-    intent = {"action": "delete", "since": "2026-01-01T11:00:00Z", "policy": policy}
     began = decisions.NOW - timedelta(hours=1 if late else 0)
+    intent = {"action": "delete", "since": clock.text(began), "policy": policy}
     gone = dataclasses.replace(
         job,
         status={**job.status, "phase": "Deleting", "intent": intent},

@@ -64,7 +64,7 @@ def check_storage(place: Place, clock: Clock, limit_s: float = LIMIT_S) -> Check
 
 
 def _tried(place: Place) -> str:
-    """What can be done there. Raises what the driver would meet."""
+    """The use that can be made of it. Raises the error that the driver would meet."""
     if place.trial is None:
         snapshots.read(place.url, lambda url: _opened(url, place.s3))
         return f"{place.url} can be read"
@@ -85,7 +85,7 @@ def _opened(url: str, s3: settings.S3Settings) -> ObjectStore:
 def _require_makeable(folder: Path) -> None:
     above = next(parent for parent in folder.parents if os.path.lexists(parent))
     if not above.is_dir():
-        raise errors.StorageError(f"{folder} cannot be made: {above} is no folder")
+        raise errors.StorageError(f"{folder} cannot be made: {above} is not a folder")
     if not os.access(above, os.W_OK | os.X_OK):
         raise errors.StorageRefused(
             f"{folder} cannot be made: this user ({os.getuid()}) may not write in {above}"

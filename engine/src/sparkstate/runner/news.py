@@ -1,4 +1,4 @@
-"""What has happened to a running driver since the last look at it, in sentences that stay."""
+"""The news of a running driver since the last look at it, in sentences that stay."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sparkstate.control import documents
 
 @dataclass(frozen=True)
 class ToldNews:
-    """What the user has been told of one driver."""
+    """The outages and restarts of one driver that the user has been told of."""
 
     away: frozenset[str] = frozenset()
     """Storages of which it was said that they are away."""
