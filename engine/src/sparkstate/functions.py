@@ -317,9 +317,10 @@ class KeyedFunction:
         return False
 
     def after_rejected_timer(self) -> Iterable[Callable[[int, OnTimerContext], object]]:
-        """The calls that are left for a timer that was rejected and undone, as ``on_error="side-output"`` asks. They are
-        like those of ``on_timer``, and made one after another until one does not fail. None of them puts anything out.
-        Windows have some, because they end all the same; other functions have none."""
+        """The calls that are left for a timer that was rejected and undone, as ``on_error="side-output"`` asks.
+
+        They are like those of ``on_timer``, and made one after another until one does not fail. None of them puts
+        anything out. Windows have some, because they end all the same; other functions have none."""
         return ()
 
     def finish(self) -> Iterable[Any] | None:
