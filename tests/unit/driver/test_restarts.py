@@ -101,7 +101,7 @@ def guarded(folder: Path, *, has_worked: bool = False) -> Parts:
     """Of a driver only what tells whether it may still act."""
     log = LineageLog(LocalStore(str(folder / "lineage")), SystemClock()).claim(1, "me")
     state = SimpleNamespace(restore_point=object() if has_worked else None)
-    job_storage = SimpleNamespace(log=SimpleNamespace(state=state))
+    job_storage = SimpleNamespace(log=SimpleNamespace(state=state), stopped_with=None)
     return cast("Parts", SimpleNamespace(guard=FenceGuard(log, 30.0, SystemClock()), job_storage=job_storage))
 
 

@@ -88,9 +88,8 @@ class JobDriver:
                 self._context.say(str(error))
             except errors.SparkstateError as error:
                 saved = parts.job_storage.stopped_with
-                if (
-                    saved is not None
-                ):  # nobody waits for another incarnation: whoever asked for the stop was told of it
+                if saved is not None:
+                    # Nobody waits for another incarnation: whoever asked for the stop was told of it.
                     self._context.say(f"{error.reason}: {error}")
                     return outcomes.stopped(saved)
                 self._restarts.wait_after(error, parts)
