@@ -121,7 +121,7 @@ def test_after_any_other_failure_a_new_incarnation_goes_on(
     kind: type[errors.SparkstateError], tmp_path: Path
 ) -> None:
     driver = Failing(kind("why"), tmp_path)
-    driver._run(None)  # type: ignore[arg-type]
+    driver._run(guarded(tmp_path))
     assert driver.incarnations == 2
 
 
