@@ -1,4 +1,4 @@
-"""Tells what becomes of checkpoints and savepoints: the view, which shows it, the people who asked for it, and the log."""
+"""Tells what becomes of checkpoints and savepoints: the view, which shows it, whoever asked for it, and the log."""
 
 from __future__ import annotations
 
