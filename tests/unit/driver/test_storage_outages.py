@@ -43,6 +43,16 @@ def test_what_is_insisted_on_is_told_until_it_is_done() -> None:
     assert outages.away == () and outages.failures == 3
 
 
+def test_the_log_has_the_begin_of_each_outage_with_purpose_and_cause(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    outages = storage_outages.StorageOutages(ManualClock())
+    for failures in (3, 0, 1):
+        outages.insist(URL, "publish the output", Storage(failures).call, lambda: False)
+    begin = f"storage away: {URL} (publish the output): {URL}/file: store failed: it does not answer"
+    assert [record.getMessage() for record in caplog.records] == [begin, begin]
+
+
 def test_it_ends_when_nobody_waits_any_more() -> None:
     outages, storage = storage_outages.StorageOutages(ManualClock()), Storage(1000)
     with pytest.raises(errors.StorageUnavailable):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent import futures
@@ -26,6 +27,7 @@ for minutes, with the client's own repetitions, before it fails."""
 _LOOK_S = 0.1
 _BRIEFLY_S = 4.0
 T = TypeVar("T")
+_log = logging.getLogger("sparkstate.driver")
 
 
 class Ending(errors.SparkstateError):
@@ -65,7 +67,8 @@ class StorageOutages:
         self._failures = 0
 
     def failed(self, url: str, doing: str, error: BaseException, *, needed: bool = True) -> None:
-        """``url`` did not answer while ``doing`` something. Not ``needed``: checkpoints complete without it."""
+        """``url`` did not answer while ``doing`` something; the first time in a row is logged.
+        Not ``needed``: checkpoints complete without it."""
         with self._lock:
             self._failures += 1
             known = self._troubles.get(url)
@@ -78,6 +81,8 @@ class StorageOutages:
                 cut(str(error), CAUSE),
                 needed or (known is not None and known.needed),
             )
+        if known is None:
+            _log.warning("storage away: %s (%s): %s", url, doing, error)
 
     def answered(self, url: str) -> None:
         """``url`` answers, or nobody waits for it any more."""
