@@ -98,7 +98,9 @@ def test_a_restore_point_that_is_not_there_fails_a_check_and_the_newest_one_is_n
 
 def test_a_storage_that_never_answers_is_given_up_after_the_limit() -> None:
     release = threading.Event()
-    place = storages.Place("checkpoint storage", "f", "s3://bucket/a", settings.S3Settings(), release.wait)
+    place = storages.Place(
+        "checkpoint storage", "f", "s3://bucket/a", settings.S3Settings(), lambda store: release.wait(30)
+    )
     found = storages.check_storage(place, clock.SystemClock(), limit_s=0.3)
     release.set()
     assert (found.ok, found.detail) == (False, "s3://bucket/a does not answer within 0.3 s")
