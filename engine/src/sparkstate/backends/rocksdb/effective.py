@@ -194,7 +194,7 @@ def _idle_notices(parsed: keys.ParsedKeys, style: str) -> tuple[str, ...]:
         notices.append(
             f"{keys.PREFIX}bloom-filter.block-based-mode has no effect: RocksDB builds one filter for each file"
         )
-    given = (name for name, option in keys.OF_LEVEL_STYLE.items() if option in parsed.given["column"])
+    given = (name for name in keys.OF_LEVEL_STYLE if keys.KEYS[name].option in parsed.given["column"])
     if style != "LEVEL":
         notices += [
             f"{keys.PREFIX}{name} has no effect with compaction.style {style}; it is for LEVEL"

@@ -183,13 +183,8 @@ WITHOUT_EFFECT: Mapping[str, str] = MappingProxyType(
     }
 )
 
-OF_LEVEL_STYLE: Mapping[str, str] = MappingProxyType(
-    {
-        "compaction.level.use-dynamic-size": "level_compaction_dynamic_level_bytes",
-        "compaction.level.max-size-level-base": "max_bytes_for_level_base",
-    }
-)
-"""Keys, each with its option of a column family, that mean nothing in another style of compaction than LEVEL."""
+OF_LEVEL_STYLE = ("compaction.level.use-dynamic-size", "compaction.level.max-size-level-base")
+"""Keys of column families that mean nothing in another style of compaction than LEVEL."""
 
 
 @dataclass(frozen=True)
