@@ -17,6 +17,8 @@ from sparkstate_operator.model.snapshot import SnapshotPhase
 from sparkstate_operator.model.status import Condition, JobPhase
 
 MEMORY_PRESSURE = "MemoryPressure"
+LONGEST_MESSAGE = 32768
+"""Of a message in the CRDs. The API server refuses the whole status for a longer one."""
 WORDS = {True: "True", False: "False"}
 
 
@@ -129,7 +131,7 @@ def _condition(
             "type": wanted.type,
             "status": status,
             "reason": wanted.reason,
-            "message": wanted.message[:32768],
+            "message": wanted.message[:LONGEST_MESSAGE],
             "lastTransitionTime": before.last_transition_time if same and before else now,
             "observedGeneration": generation,
         }

@@ -12,7 +12,7 @@ from sparkstate_operator import actions, clock, observed
 from sparkstate_operator.decide import unconfirmed
 from sparkstate_operator.decide.draft import IDLE, Draft
 from sparkstate_operator.observed import Death
-from sparkstate_operator.plan import AWAY_S, DEFAULT_DEATH_S, Revision
+from sparkstate_operator.plan import AWAY_S, Revision
 
 LOOK_S = 5.0
 """Until the next look at a driver that was asked to end, in case its last event is missed."""
@@ -76,8 +76,7 @@ def remember(draft: Draft) -> None:
     pods are gone."""
     revision = draft.revision or draft.wanted
     dangerous = (pod for pod in alive(draft) if revision is None or _may_harm(draft, pod, revision, False))
-    death_s = DEFAULT_DEATH_S if revision is None else revision.death_s
-    unconfirmed.remember(draft, frozenset(pod.attempt for pod in dangerous), death_s)
+    unconfirmed.remember(draft, frozenset(pod.attempt for pod in dangerous))
 
 
 def let_claim(draft: Draft) -> None:

@@ -70,7 +70,7 @@ def remembered(
     delay before each of them follows from its place."""
     found = [*failures, now]
     if _strategy(revision) == "exponential-delay":
-        found = found[-1 - _in_a_row(revision, failures, now, spread) :]
+        found = found[-1 - _in_a_row(revision, _Backoff.of(revision, spread), failures, now) :]
     return found[-kept(revision) :]
 
 
@@ -109,23 +109,24 @@ def _failure_rate(
 def _exponential_delay(
     revision: Revision, failures: Sequence[datetime], now: datetime, spread: str
 ) -> Restart | NoRestart:
-    earlier = _in_a_row(revision, failures, now, spread)
+    backoff = _Backoff.of(revision, spread)
+    earlier = _in_a_row(revision, backoff, failures, now)
     allowed = revision.get(f"{_GROWING}.attemptsBeforeResetBackoff")
     if allowed is not None and earlier >= int(allowed):
         return NoRestart(f"all {allowed} restarts of {_GROWING}.attemptsBeforeResetBackoff are used up")
-    return Restart(_delay_s(revision, _delays_s(revision), earlier, spread))
+    return Restart(backoff.after(earlier))
 
 
-def _in_a_row(revision: Revision, failures: Sequence[datetime], now: datetime, spread: str) -> int:
+def _in_a_row(revision: Revision, backoff: _Backoff, failures: Sequence[datetime], now: datetime) -> int:
     """How many of the newest failures followed one another without a quiet time between a restart and the next failure.
     The status holds no restarts: each one came after the delay of its failure, as Flink has it. If as many failures are
     known as are kept, earlier ones of the row may be forgotten, and the delays have reached the longest."""
-    reset_s, delays_s = revision.seconds(f"{_GROWING}.resetBackoffThreshold"), _delays_s(revision)
+    reset_s = revision.seconds(f"{_GROWING}.resetBackoffThreshold")
     row, before, delay_s = len(failures) if len(failures) >= kept(revision) else 0, now, math.inf
     for failed in [*failures, now]:
         if (failed - before).total_seconds() - delay_s >= reset_s:
             row = 0
-        before, delay_s = failed, _delay_s(revision, delays_s, row, spread)
+        before, delay_s = failed, backoff.after(row)
         row += 1
     return min(row - 1, len(failures))
 
@@ -140,17 +141,31 @@ def _delays_s(revision: Revision) -> list[float]:
     return found
 
 
-def _delay_s(revision: Revision, delays_s: Sequence[float], earlier: int, spread: str) -> float:
-    """The delay after so many earlier failures in a row. The longest one is the same each time, so that it is known
-    after those before it are forgotten."""
-    step = min(earlier, len(delays_s) - 1)
-    delay_s = delays_s[step]
-    if not spread:
-        return delay_s
-    jitter = float(revision.effective(f"{_GROWING}.jitterFactor"))
-    place = int(naming.digest(f"{spread}/{step}", 8), 16) / 0xFFFF_FFFF  # of 0 to 1
-    shortest_s, longest_s = delays_s[0], revision.seconds(f"{_GROWING}.maxBackoff")
-    return min(max(shortest_s, delay_s * (1 + jitter * (2 * place - 1))), longest_s)
+@dataclass(frozen=True)
+class _Backoff:
+    """The delays of one job. A row of failures asks for many, so that the settings are read once."""
+
+    delays_s: Sequence[float]
+    """As of :func:`_delays_s`."""
+    longest_s: float
+    jitter: float
+    spread: str
+
+    @classmethod
+    def of(cls, revision: Revision, spread: str) -> _Backoff:
+        longest_s = revision.seconds(f"{_GROWING}.maxBackoff")
+        jitter = float(revision.effective(f"{_GROWING}.jitterFactor"))
+        return cls(_delays_s(revision), longest_s, jitter, spread)
+
+    def after(self, earlier: int) -> float:
+        """The delay after so many earlier failures in a row. The longest one is the same each time, so that it is known
+        after those before it are forgotten."""
+        step = min(earlier, len(self.delays_s) - 1)
+        delay_s = self.delays_s[step]
+        if not self.spread:
+            return delay_s
+        place = int(naming.digest(f"{self.spread}/{step}", 8), 16) / 0xFFFF_FFFF  # of 0 to 1
+        return min(max(self.delays_s[0], delay_s * (1 + self.jitter * (2 * place - 1))), self.longest_s)
 
 
 def kubelet_is_too_slow(

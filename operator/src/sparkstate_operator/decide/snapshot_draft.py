@@ -7,7 +7,7 @@ from typing import Any
 
 from sparkstate_operator import actions, clock, kept_name, observed
 from sparkstate_operator.config import Config
-from sparkstate_operator.core import naming, placing, shapes, templates
+from sparkstate_operator.core import conditions, naming, placing, shapes, templates
 from sparkstate_operator.decide import commanding
 from sparkstate_operator.decide.draft import Pending
 from sparkstate_operator.model.snapshot import StateSnapshotSpec
@@ -17,8 +17,6 @@ from sparkstate_spec import units
 IN_FLIGHT = ("Triggered", "InProgress")
 UNKNOWN = ("Timeout", "JobNotFound")
 """Reasons of failed snapshots whose savepoint may nevertheless exist, or be completed later."""
-LONGEST_MESSAGE = 32768
-"""Of the CRD. The API server refuses the whole status for a longer one."""
 
 
 class SnapshotDraft(Pending):
@@ -33,7 +31,7 @@ class SnapshotDraft(Pending):
 
     def put(self, name: str, value: Any) -> None:
         """Set a field of the status. A message is cut: a driver's failure may be of any length."""
-        super().put(name, value[:LONGEST_MESSAGE] if name == "message" and value else value)
+        super().put(name, value[: conditions.LONGEST_MESSAGE] if name == "message" and value else value)
 
     def fill(self, **fields: Any) -> None:
         """Several fields at once."""

@@ -52,13 +52,13 @@ def of_older(draft: Draft, revision: Revision) -> Lost | None:
     return max(found, key=lambda one: one.harmless_at, default=None)
 
 
-def remember(draft: Draft, dangerous: frozenset[int], death_s: float) -> None:
+def remember(draft: Draft, dangerous: frozenset[int]) -> None:
     """At the end of a decision. ``dangerous``: the older attempts whose pods are there and may do harm. Should such a
     pod vanish before its end is confirmed, its time begins with the first look without it."""
     there = {pod.attempt for pod in draft.seen.drivers}
     known = {attempt: at for attempt, at in _known(draft).items() if attempt not in there}
     gone = {
-        attempt: at or draft.later(death_s)
+        attempt: at or draft.later(_death_s(draft))
         for attempt, at in known.items()
         if not _is_dead(draft, attempt) and not _is_over(draft, attempt)
     }
@@ -67,11 +67,15 @@ def remember(draft: Draft, dangerous: frozenset[int], death_s: float) -> None:
 
 def mend(draft: Draft, soon_s: float) -> None:
     """No time lies further ahead than a driver can do harm; ``soon_s`` is allowed to another clock."""
-    revision = draft.revision or draft.wanted
-    longest_s = DEFAULT_DEATH_S if revision is None else revision.death_s
+    longest_s = _death_s(draft)
     far = [one for one in _known(draft) if (_left_s(draft, one) or 0.0) > longest_s + soon_s]
     if far:
         _put(draft, {**_known(draft), **dict.fromkeys(far, draft.later(longest_s))})
+
+
+def _death_s(draft: Draft) -> float:
+    revision = draft.revision or draft.wanted
+    return DEFAULT_DEATH_S if revision is None else revision.death_s
 
 
 def _is_over(draft: Draft, attempt: int) -> bool:
