@@ -1,10 +1,14 @@
 """An index of 64-bit keys: arrays of keys in, arrays of their places out.
 
-Theory. Open addressing with linear probing, as in most hash tables, but a whole array of keys takes each step together:
-look where the keys would lie, keep those that found their own place or a free one, and go on with the rest, a cell
-further. Each step is a handful of NumPy calls, so many keys wait for memory together, where a dict waits for one key
-after another. Of four million keys in batches of 30,000, finding one costs 0.05 µs and adding one 0.2 µs; a dict takes
-0.7 µs to find one, and 70 bytes more to hold it.
+Theory. Open addressing, as in most hash tables, but a whole array of keys takes each step together: look where the keys
+would lie, keep those that found their own place or a free one, and go on with the rest, some cells further. Each step
+is a handful of NumPy calls, so many keys wait for memory together, where a dict waits for one key after another. Of
+four million keys in batches of 30,000, finding one costs 0.05 µs and adding one 0.2 µs; a dict takes 0.7 µs to find
+one, and 70 bytes more to hold it.
+
+The n-th step goes n cells further (triangular probing), which reaches every cell where their number is a power of two.
+With steps of one cell, keys gather in long stretches, and the last few keys of an array take twice as many steps as
+the rest: 12 instead of 7 for 4,000 keys, and a quarter more time to find out that a key is not there.
 
 Places are dense: the first key that is added has the place 0, the next one 1. So columns beside the index need no free
 places between them.
@@ -68,23 +72,24 @@ class LongIndex:
         # Where a cell is free the place is -1, which reads the last key: any will do.
         rest = np.flatnonzero((self._keys[found] != keys) & (found >= 0))
         at, keys = at[rest], keys[rest]
+        step = 0
         while len(rest) > _FEW:
-            at = self._next(at)
-            place = self._cells[at]
-            is_settled = (place < 0) | (self._keys[place] == keys)
-            found[rest[is_settled]] = place[is_settled]
-            is_open = ~is_settled
+            step += 1
+            at = self._next(at, step)
+            found[rest] = place = self._cells[at]
+            is_open = (self._keys[place] != keys) & (place >= 0)
             rest, at, keys = rest[is_open], at[is_open], keys[is_open]
-        self._find_few(found, rest, at, keys)
+        self._find_few(found, rest, at, keys, step)
         return found
 
-    def _find_few(self, found: Places, rest: Longs, at: Longs, keys: Any) -> None:
+    def _find_few(self, found: Places, rest: Longs, at: Longs, keys: Any, steps: int) -> None:
         """The same for a few keys: one that lies far from its home would take as many steps of all arrays."""
         place_in, key_at, last = self._cells.item, self._keys.item, len(self._cells) - 1
-        for number, home, key in zip(rest.tolist(), at.tolist(), keys.tolist(), strict=True):
-            cell = home
+        for number, reached, key in zip(rest.tolist(), at.tolist(), keys.tolist(), strict=True):
+            cell, step = reached, steps
             while True:
-                cell = (cell + 1) & last
+                step += 1
+                cell = (cell + step) & last
                 place = place_in(cell)
                 if place < 0 or key_at(place) == key:
                     break
@@ -103,13 +108,14 @@ class LongIndex:
             before = 0
         self._place(before)
 
-    def places(self, keys: Any) -> Places:
-        """The place of each key. New ones are added, in the order in which they first appear."""
+    def places(self, keys: Any, each_once: bool = False) -> Places:
+        """The place of each key. New ones are added, in the order in which they first appear. ``each_once``: no key
+        comes twice, so nobody needs to look."""
         found = self.find(keys)
         unknown = np.flatnonzero(found < 0)
         if len(unknown):
             before, wanted = self.count, keys[unknown]
-            self.add(self._distinct(wanted))
+            self.add(wanted if each_once else self._distinct(wanted))
             is_each_new = self.count - before == len(wanted)
             found[unknown] = np.arange(before, self.count) if is_each_new else self.find(wanted)
         return found
@@ -137,8 +143,8 @@ class LongIndex:
         cells: Longs = mixed.view(np.int64)
         return cells
 
-    def _next(self, cells: Longs) -> Longs:
-        return (cells + 1) & (len(self._cells) - 1)
+    def _next(self, cells: Longs, step: int) -> Longs:
+        return (cells + step) & (len(self._cells) - 1)
 
     def _place(self, before: int) -> None:
         """Find cells for the keys from this place on."""
@@ -146,13 +152,15 @@ class LongIndex:
         for start in range(before, self.count, _AT_ONCE):
             places = np.arange(start, min(start + _AT_ONCE, self.count), dtype=np.int32)
             at = self._homes(self._keys[start : start + len(places)])
+            step = 0
             while len(places):
                 is_free = self._cells[at] < 0
                 # Of several keys that want one cell NumPy lets the last one win; the others see that they lost, and go
                 # on.
                 self._cells[at[is_free]] = places[is_free]
                 has_lost = self._cells[at] != places
-                at, places = self._next(at[has_lost]), places[has_lost]
+                step += 1
+                at, places = self._next(at[has_lost], step), places[has_lost]
 
 
 def _cells_for(count: int) -> int:

@@ -10,6 +10,7 @@ A column is given by name or as an array with one entry per row; ``per_key`` arg
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -173,6 +174,8 @@ class BatchKeys:
         return pc.if_else(has_nan_alone, pa.scalar(float("nan"), values.type), found)
 
     def _aggregate(self, column: Column, how: str) -> pa.Array:
+        if self._each_once and (found := _of_one_row(self.column(column), how)) is not None:
+            return found
         table = pa.table({"key": self.codes, "value": self.column(column)})
         grouped = table.group_by("key", use_threads=False).aggregate([("value", how)])
         found = to_array(grouped.column(f"value_{how}"))
@@ -182,6 +185,11 @@ class BatchKeys:
         # Groups come by first appearance. In a batch that was sorted that is not the order of the keys.
         is_ordered = bool((groups == np.arange(len(groups))).all())
         return found if is_ordered else found.take(pa.array(np.argsort(groups)))
+
+    @cached_property
+    def _each_once(self) -> bool:
+        """Whether each key has one row, in the order of the keys."""
+        return running.each_once(self.codes, self.count)
 
     def _running(self, column: Column, start: Any, how: running.Running) -> pa.Array:
         values = self.column(column)
@@ -194,6 +202,19 @@ def to_array(values: Any) -> pa.Array:
     # Arrow makes several pieces of a Series that has several.
     found = values if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values)
     return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+
+
+def _of_one_row(values: pa.Array, how: str) -> pa.Array | None:
+    """``how`` of groups of one row each, as Arrow's hash aggregation answers it; None: let it answer. A tenth of a
+    slot's time, in jobs where no key comes twice, goes to grouping what is grouped already."""
+    if how == "count":
+        return values.is_valid().cast(pa.int64())
+    if pa.types.is_integer(values.type):
+        return values.cast(pa.int64(), safe=False) if how == "sum" else values
+    if pa.types.is_float32(values.type) or pa.types.is_float64(values.type):
+        # Zero is added as in a sum of several rows: -0.0 becomes 0.0.
+        return pc.add(values.cast(pa.float64()), 0.0) if how == "sum" else values
+    return None
 
 
 def first_rows(codes: npt.NDArray[np.int32], count: int) -> npt.NDArray[np.int64]:

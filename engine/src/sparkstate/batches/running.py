@@ -46,6 +46,11 @@ def order_by_code(codes: npt.NDArray[np.int32], count: int) -> npt.NDArray[np.in
     return np.argsort(codes, kind="stable")
 
 
+def each_once(codes: npt.NDArray[np.int32], count: int) -> bool:
+    """Whether each code has one row, in the order of the codes."""
+    return len(codes) == count and bool((codes == np.arange(count)).all())
+
+
 def rank(codes: npt.NDArray[np.int32], count: int) -> npt.NDArray[np.int64]:
     """The place of each row among the rows of its key, from 1."""
     order = order_by_code(codes, count)
@@ -69,6 +74,8 @@ def over(
     is_float = pa.types.is_floating(kind)
     values = values.cast(kind, safe=not (is_float or (how is SUM and pa.types.is_uint64(values.type))))
     start = pa.nulls(count, kind) if start is None else start.cast(kind, safe=not is_float)
+    if each_once(codes, count):
+        return _of_one_row(values, start, kind, how)
     order = order_by_code(codes, count)
     sizes = np.bincount(codes, minlength=count)
     neutral = _neutral(kind, how)
@@ -82,6 +89,15 @@ def over(
     result = np.empty_like(folded)
     result[order] = folded
     return pa.array(result, type=kind, mask=_missing(values, start, codes, order, sizes))
+
+
+def _of_one_row(values: pa.Array, start: pa.Array, kind: pa.DataType, how: Running) -> pa.Array:
+    """``over`` where each key has one row, in their order."""
+    neutral = _neutral(kind, how)
+    with np.errstate(invalid="ignore", over="ignore"):
+        folded = how.combine(_numbers(start, neutral), _numbers(values, neutral))
+    missing = pc.and_(pc.is_null(values), pc.is_null(start)) if values.null_count else None
+    return pa.array(folded, type=kind, mask=missing and missing.to_numpy(zero_copy_only=False))
 
 
 def _kind(given: pa.DataType, how: Running) -> pa.DataType:

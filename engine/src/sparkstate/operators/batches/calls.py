@@ -92,7 +92,7 @@ class BatchCalls:
         kgs = batch.column(columns.KEY_GROUP).to_numpy(zero_copy_only=False)[first_rows]
         values = uniques.cast(self._key_type)
         if self.tables.in_columns:
-            numbers = self.tables.prefetch_longs(overlay, values, kgs)
+            numbers = self.tables.prefetch_longs(overlay, values, kgs, each_once=True)
         else:
             python_keys = self._read_keys(lambda name: arrow_rows.column_values(fields[name]))
             numbers = np.asarray(self.tables.prefetch(overlay, python_keys, kgs), np.int64)

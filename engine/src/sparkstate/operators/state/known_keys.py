@@ -161,15 +161,18 @@ class LongKeys:
     def add(self, keys: Sequence[Any], kgs: Sequence[int]) -> list[int]:
         return self.add_longs(*_longs(keys), np.asarray(kgs, np.int32)).tolist()  # type: ignore[no-any-return]
 
-    def add_longs(self, keys: Longs, valid: value_columns.Flags, kgs: KeyGroups) -> Numbers:
-        """The numbers of these keys, of which those that are not ``valid`` are null."""
+    def add_longs(
+        self, keys: Longs, valid: value_columns.Flags, kgs: KeyGroups, each_once: bool = False
+    ) -> Numbers:
+        """The numbers of these keys, of which those that are not ``valid`` are null. ``each_once``: no key comes
+        twice."""
         if not valid.all():
             numbers = np.full(len(keys), NULL_KEY, np.int64)
-            numbers[valid] = self.add_longs(keys[valid], valid[valid], kgs[valid])
+            numbers[valid] = self.add_longs(keys[valid], valid[valid], kgs[valid], each_once)
             self._groups[NULL_KEY] = kgs[~valid][-1]
             return numbers
         before = len(self)
-        numbers = self._index.places(keys).astype(np.int64) + 1
+        numbers = self._index.places(keys, each_once).astype(np.int64) + 1
         if new := len(self) - before:
             if len(self) > len(self._groups):
                 self._groups = np.resize(self._groups, 2 * len(self))
@@ -215,9 +218,11 @@ class ListedLongKeys(LongKeys):
             known.update(zip(keys[len(known) :], range(len(known), len(keys)), strict=True))
         return known[key]
 
-    def add_longs(self, keys: Longs, valid: value_columns.Flags, kgs: KeyGroups) -> Numbers:
+    def add_longs(
+        self, keys: Longs, valid: value_columns.Flags, kgs: KeyGroups, each_once: bool = False
+    ) -> Numbers:
         before = len(self)
-        numbers = super().add_longs(keys, valid, kgs)
+        numbers = super().add_longs(keys, valid, kgs, each_once)
         if len(self) > len(self._keys):
             self._keys += self._index.keys[before - 1 :].tolist()
             self._kgs += self.group_array(before).tolist()

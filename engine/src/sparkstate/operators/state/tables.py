@@ -137,14 +137,17 @@ class OperatorTables:
         self._read_new(overlay, before, had_null)
         return numbers
 
-    def prefetch_longs(self, overlay: Overlay, keys: pa.Array, kgs: KeyGroups) -> Numbers:
-        """The same for an array of whole numbers, where the overlay has its keys as ``LongKeys``."""
+    def prefetch_longs(
+        self, overlay: Overlay, keys: pa.Array, kgs: KeyGroups, each_once: bool = False
+    ) -> Numbers:
+        """The same for an array of whole numbers, where the overlay has its keys as ``LongKeys``. ``each_once``: no key
+        comes twice."""
         known = overlay.known
         assert isinstance(known, LongKeys)
         had_null, before = known.has_null, len(known)
         valid = keys.is_valid().to_numpy(zero_copy_only=False)
         longs = (keys.fill_null(0) if keys.null_count else keys).to_numpy().astype(np.int64, copy=False)
-        numbers = known.add_longs(longs, valid, kgs)
+        numbers = known.add_longs(longs, valid, kgs, each_once)
         self._read_new(overlay, before, had_null)
         return numbers
 
