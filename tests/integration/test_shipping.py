@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from support.spark import spark_session
 
-from sparkstate import KeyedCoProcessFunction, columns
-from sparkstate.spark import graph, shipping
+from sparkstate import KeyedCoProcessFunction, KeyedProcessFunction, OutputTag, columns
+from sparkstate.spark import graph, planning, shipping
 
 pytestmark = pytest.mark.spark
 GROUPS = [3, 70]
@@ -106,6 +106,23 @@ def test_an_input_connected_with_itself_comes_twice() -> None:
     assert rows(
         shipped, columns.of_input(0, "text"), columns.of_input(1, "text"), columns.TIMESTAMP
     ) == sorted([("x", None, 10), ("y", None, 20), (None, "x", None), (None, "y", None)], key=str)
+
+
+def test_rows_of_a_side_output_keep_the_event_time_with_which_they_come() -> None:
+    declared, _ = declare()
+    declared.add(replace(operator(), function=KeyedProcessFunction()))
+    declared.operators["op"].side_outputs["side"] = OutputTag("side", "name double, at bigint")
+    frame = spark_session.get().createDataFrame(B, "name double, at bigint")
+    output = {0: frame.withColumn(columns.TIMESTAMP, F.lit(5).cast("long"))}
+    alone = replace(operator(("name", 0), upstream=("op", "side")), uid="next")
+    assert rows(ship(declared, alone).of_outputs(output), "name", columns.TIMESTAMP) == [(0.0, 5), (2.0, 5)]
+    connected = replace(alone, second=graph.Input(keys=("name",), upstream=("op", "side"), event_time="at"))
+    shipped = ship(declared, connected).of_outputs({**output, 1: output[0]})
+    assert rows(shipped, columns.TIMESTAMP) == [(30,), (5,), (5,), (None,)]
+    declared.add(replace(alone, function=KeyedProcessFunction()))
+    of_op = planning.operator_specs(declared)[0]
+    assert of_op.side_schemas["side"].names == ["name", "at", columns.TIMESTAMP]
+    assert not of_op.emit_timestamps
 
 
 def test_rows_of_an_output_have_the_columns_of_those_of_a_source() -> None:

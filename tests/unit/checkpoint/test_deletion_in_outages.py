@@ -58,3 +58,50 @@ def test_files_of_dropped_checkpoints_outlive_no_outage_by_more_than_a_checkpoin
             checkpoints.subsume()
     data = {info.key for info in store.list("") if not info.key.startswith("log/")}
     assert data == taken.paths() | {"chk-3/_metadata"}
+
+
+def full(store):
+    """A volume with no room for anything as long as files of a checkpoint take it up."""
+
+    def refuse(operation, key):
+        taken = any(
+            not info.key.endswith("_metadata")
+            for prefix in ("chk-", "shared/")
+            for info in store.store.list(prefix)
+        )
+        if operation == "put_if_absent" and taken:
+            raise errors.StorageUnavailable("free some space or enlarge the volume")
+
+    return refuse
+
+
+def test_a_failed_checkpoint_that_has_filled_the_volume_makes_room_for_its_tombstone(store, tmp_path):
+    log = LineageLog(store, ManualClock()).claim(1, "me")
+    log.begin_incarnation("")
+    checkpoints = CompletedCheckpointStore(store, log)
+    taken = take(store, tmp_path, {0: {**FILES, "1.sst": b"1" * 40}}, checkpoint_id=1)
+    store.before = full(store)
+    with pytest.raises(errors.StorageUnavailable):
+        checkpoints.commit(taken)
+    deleted = checkpoints.discard(1)
+    assert deleted.checkpoints == (1,)
+    assert {info.key for info in store.list("") if not info.key.startswith("log/")} == set()
+    assert checkpoints.next_checkpoint_id() == 2
+
+
+def test_files_of_a_checkpoint_whose_record_may_be_in_the_log_wait_for_the_tombstone(store, tmp_path):
+    log = LineageLog(store, ManualClock()).claim(1, "me")
+    log.begin_incarnation("")
+    checkpoints = CompletedCheckpointStore(store, log)
+    taken = take(store, tmp_path, {0: FILES}, checkpoint_id=1)
+
+    def refuse(operation, key):
+        if operation == "put_if_absent" and key.startswith("log/"):
+            raise errors.StorageUnavailable("full")
+
+    store.before = refuse
+    with pytest.raises(errors.StorageUnavailable):
+        checkpoints.commit(taken)
+    with pytest.raises(errors.StorageUnavailable):
+        checkpoints.discard(1)
+    assert {info.key for info in store.list("chk-")} == taken.paths() | {"chk-1/_metadata"}

@@ -123,6 +123,17 @@ def test_a_row_without_event_time_is_refused() -> None:
         job.process_element1({"k": "a", "id": 1})
 
 
+def test_a_row_at_the_end_of_time_is_refused_with_its_event_time_and_the_greatest_one() -> None:
+    last = 2**63 - 1
+    with harness(join(0, 5)) as job:
+        job.process_element1({"k": "a", "id": 1}, last - 5)
+        job.process_element2({"k": "a", "name": "x"}, last)
+        assert job.output() == [("a", 1, "x", last)]
+        told = rf"left stream .* event time {last - 4} ms .* at most {last - 5}: correct the column of event time"
+        with pytest.raises(errors.UserCodeError, match=told):
+            job.process_element1({"k": "a", "id": 2}, last - 4)
+
+
 def test_a_slot_counts_rows_behind_the_watermark_and_sends_each_side_the_columns_that_it_takes() -> None:
     shape: dict[str, Any] = {
         "key_type": Types.STRING(),

@@ -333,6 +333,8 @@ def chain(*functions: KeyedFunction, event_time: str | None = None, tag: str | N
                 upstream=upstream,
                 event_time="at" if before is None else event_time if is_last else None,
                 output_schema="k string",
+                error_tag=OutputTag("errors"),
+                late_tag=OutputTag("late"),
             )
         )
         before = f"op-{number}"
@@ -350,9 +352,19 @@ def test_rows_of_finish_before_a_function_that_needs_event_time_are_refused_with
         chain(*functions)
 
 
+def test_rows_of_finish_reach_a_side_output_that_the_function_writes_and_not_those_of_the_engine() -> None:
+    with pytest.raises(
+        errors.SpecInvalid, match=r"'op-1' needs the event time.*finish\(\) of 'op-0' yields? "
+    ):
+        chain(Finishing(), Timed(), tag="side")
+    with pytest.raises(errors.SpecInvalid, match=r"finish\(\) of 'op-0' yields? "):
+        chain(Finishing(), Silent(), Timed(), tag="errors")
+    assert chain(Finishing(), Timed(), tag="errors")
+    assert chain(Finishing(), Silent(), Timed(), tag="late")
+
+
 def test_rows_of_finish_may_have_a_column_of_event_time_or_go_past_it() -> None:
     assert chain(Finishing(), Timed(), event_time="at")
-    assert chain(Finishing(), Timed(), tag="side")
     assert chain(Silent(), Timed())
     assert chain(Timed(), Finishing(), Silent())
 

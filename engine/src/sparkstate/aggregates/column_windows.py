@@ -89,4 +89,6 @@ class ColumnWindows(KeyedBatchFunction, ABC):
         """Rows that came too late: counted, and put out where somebody wants them."""
         ctx.count_late_rows(sliced_rows.count(batch, is_late))
         if self._late_tag is not None:
-            yield self._late_tag, batch.filter(pa.array(is_late)).select(list(self._late_columns))
+            mask = pa.array(is_late)
+            late = batch.filter(mask).select(list(self._late_columns))
+            yield self._late_tag, ctx.with_timestamps(late, ctx.timestamps().filter(mask))

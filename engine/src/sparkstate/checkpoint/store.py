@@ -71,6 +71,8 @@ class CompletedCheckpointStore:
         self._metadata: dict[int, CheckpointMetadata] = {}
         self._open: set[int] = set()
         """Checkpoints whose record may be in the log."""
+        self._sent: set[int] = set()
+        """Checkpoints whose record was handed to the log, whatever became of it."""
         self._given_up: dict[int, bool] = {}
         """Id → whether its tombstone is in the log."""
         self._dropped: set[str] = set()
@@ -115,12 +117,14 @@ class CompletedCheckpointStore:
             # without its ``_metadata`` would block every restart.
             self._write_metadata(record, data)
             before_record()
+            self._sent.add(record.checkpoint_id)
             try:
                 self._log.append_if(lambda state: _commit_once(state, record))
             except errors.StorageUnavailable:
                 self._open.add(record.checkpoint_id)
                 raise
             self._open.discard(record.checkpoint_id)
+            self._sent.discard(record.checkpoint_id)
             self._metadata[metadata.checkpoint_id] = metadata
             return CompletedCheckpoint(record, metadata)
 
@@ -195,12 +199,12 @@ class CompletedCheckpointStore:
             self._given_up.setdefault(checkpoint_id, False)
             # Even with nothing to delete the tombstone is written: it takes the number at which an open commit might
             # still arrive, and so settles that it never does.
-            deleted = self._bury(
-                self._leftovers_of(checkpoint_id),
-                (checkpoint_id,),
-                "not completed",
-                unless_committed=checkpoint_id,
-            )
+            try:
+                deleted = self._bury_failed(checkpoint_id)
+            except errors.StorageUnavailable:
+                if not self._made_room(checkpoint_id):
+                    raise
+                deleted = self._bury_failed(checkpoint_id)
             self._open.discard(checkpoint_id)
             if deleted.checkpoints:
                 self._given_up[checkpoint_id] = True
@@ -208,6 +212,24 @@ class CompletedCheckpointStore:
             else:
                 del self._given_up[checkpoint_id]
             return deleted
+
+    def _bury_failed(self, checkpoint_id: int) -> Deletion:
+        leftovers = self._leftovers_of(checkpoint_id)
+        return self._bury(leftovers, (checkpoint_id,), "not completed", unless_committed=checkpoint_id)
+
+    def _made_room(self, checkpoint_id: int) -> bool:
+        """Whether files of a failed checkpoint were deleted although the log has not taken their tombstone. On a volume
+        that is full it finds no room, and these files would keep the volume full.
+
+        Only where the log was never given the checkpoint's record, so that nothing can ever refer to them; and only
+        names that are never used again. ``_metadata`` waits for the tombstone, which takes its number.
+        """
+        if checkpoint_id in self._sent:
+            return False
+        own = (self._log.state.incarnation, checkpoint_id)
+        paths = [path for path in self._leftovers_of(checkpoint_id) if layout.written_by(path) == own]
+        self._store.delete(paths)
+        return bool(paths)
 
     def _leftovers_of(self, checkpoint_id: int) -> set[str]:
         """The files that this incarnation stored for an incomplete checkpoint.

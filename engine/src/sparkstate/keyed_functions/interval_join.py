@@ -16,7 +16,14 @@ from typing import Any, ClassVar
 
 from sparkstate import errors
 from sparkstate.connected_functions import KeyedCoProcessFunction
-from sparkstate.functions import MIN_WATERMARK, Context, OnTimerContext, OutputTag, RuntimeContext
+from sparkstate.functions import (
+    MAX_WATERMARK,
+    MIN_WATERMARK,
+    Context,
+    OnTimerContext,
+    OutputTag,
+    RuntimeContext,
+)
 from sparkstate.serde.typeinfo import TypeInformation
 from sparkstate.serde.types import Types
 from sparkstate.state.api import MapState
@@ -127,10 +134,17 @@ class IntervalJoin(KeyedCoProcessFunction):
             if side.late is not None:
                 yield timestamp, (side.late, row)
             return
+        expiry = side.expiry(timestamp)
+        if expiry > MAX_WATERMARK:
+            raise errors.StateError(
+                f"a row of the {_SIDES[number]} stream of an interval join has the event time {timestamp} ms since "
+                f"1970; with the bounds of this join it may be at most {side.expired(MAX_WATERMARK)}: correct the "
+                "column of event time, or filter such rows out before keyed()"
+            )
         own = self._buffers[number]
         before = own.get(timestamp)
         own.put(timestamp, [row] if before is None else [*before, row])
-        timers.register_event_time_timer(side.expiry(timestamp), _SIDES[number])
+        timers.register_event_time_timer(expiry, _SIDES[number])
         for other_time, others in self._buffers[1 - number].items():
             if side.least <= other_time - timestamp <= side.most:
                 for other in others or ():

@@ -43,7 +43,8 @@ class KeyedSpec:
     output_schema: pa.Schema | None = None
     """Columns of the main output; None keeps rows as they were yielded (``Overlay.rows``)."""
     side_schemas: Mapping[str, pa.Schema] = field(default_factory=dict)
-    """Columns of the side outputs, by tag id."""
+    """Columns of the side outputs, by tag id. Those of one that feeds another operator end with the hidden column
+    ``columns.TIMESTAMP``, in which it gets what ``emit_timestamps`` says."""
     on_error: Literal["fail", "side-output"] = "fail"
     """The effect of an exception in the user's code: fail the epoch,
     or undo the record and send it to ``error_tag``."""
@@ -69,6 +70,13 @@ class KeyedSpec:
     def columns_of(self, batch: pa.RecordBatch) -> tuple[str, ...]:
         """The columns that the user's function sees of a batch."""
         return self.combined_columns if columns.ROWS in batch.schema.names else self.row_columns
+
+    @property
+    def keeps_times(self) -> bool:
+        """Whether an output has event times, so that they are noted row by row."""
+        return self.emit_timestamps or any(
+            columns.TIMESTAMP in each.names for each in self.side_schemas.values()
+        )
 
     @property
     def rows_at_once(self) -> int:

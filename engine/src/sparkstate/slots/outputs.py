@@ -18,9 +18,10 @@ def rows_by_tag(spec: Spec, overlay: EpochOverlay) -> dict[str, int]:
 
 def visible(spec: Spec, tag: str | None, overlay: EpochOverlay) -> Iterator[pa.RecordBatch]:
     """An output without the hidden timestamps that it may carry for a next operator."""
-    schema = spec.output_schema if tag is None and spec.emit_timestamps else None
+    names = output_schema(spec, tag).names
+    is_stamped = names[-1] == columns.TIMESTAMP
     for batch in overlay.output(tag):
-        yield batch if schema is None else batch.select(schema.names)
+        yield batch.select(names[:-1]) if is_stamped else batch
 
 
 def output_schema(spec: Spec, tag: str | None) -> pa.Schema:

@@ -274,7 +274,7 @@ class EpochRunner:
         """The rows of an operator in the slots, once those of the operators before it are brought as well."""
         before = fed.rows.get(each.operator.uid)
         outputs = {
-            number: self._frames.take(fed.epoch, *upstream, with_timestamps=upstream[1] is None)
+            number: self._frames.take(fed.epoch, *upstream, with_timestamps=True)
             for number, upstream in each.upstreams()
             if rows_out.get(upstream)
         }

@@ -64,7 +64,7 @@ class Input:
     @property
     def has_event_time(self) -> bool:
         """Of its own, or that of the row or timer that made a row."""
-        return self.event_time is not None or (self.upstream is not None and self.upstream[1] is None)
+        return self.event_time is not None or self.upstream is not None
 
 
 @dataclass(kw_only=True)
@@ -231,10 +231,13 @@ class Graph:
 
     def _with_last_rows(self, stream: Input) -> str | None:
         """The operator above, perhaps above others, whose rows of ``finish`` come by this way without event time."""
-        if stream.event_time is not None or stream.upstream is None or stream.upstream[1] is not None:
+        if stream.event_time is not None or stream.upstream is None:
             return None
-        above = self.operators[stream.upstream[0]]
-        if inspect.isgeneratorfunction(above.function.finish):
+        above, tag = self.operators[stream.upstream[0]], stream.upstream[1]
+        if tag in _ids(above.late_tag, above.second_late_tag):
+            return None  # a row without event time is never late
+        is_rejected = tag in _ids(above.error_tag, above.second_error_tag)
+        if not is_rejected and inspect.isgeneratorfunction(above.function.finish):
             return above.uid
         return next(filter(None, map(self._with_last_rows, above.inputs)), None)
 
@@ -270,9 +273,9 @@ class Graph:
         if not self.sinks:
             raise errors.SpecInvalid("the job has no sink; end it with .sink(FileSink(…)) or .sink(function)")
 
-    def feeds_an_operator(self, uid: str) -> bool:
-        """Whether another operator reads this one's main output, which then needs timestamps."""
-        return any(each.upstream == (uid, None) for op in self.operators.values() for each in op.inputs)
+    def feeds_an_operator(self, uid: str, tag: str | None) -> bool:
+        """Whether another operator reads this output, which then needs timestamps."""
+        return any(each.upstream == (uid, tag) for op in self.operators.values() for each in op.inputs)
 
 
 _FILE_NAME: Final = re.compile(r"[^/\x00]{1,180}")
@@ -292,6 +295,10 @@ def _check_tags(operator: Operator) -> None:
                 f"operator {operator.uid!r}: the outputs for {other} and for {what} both have the tag {tag.tag_id!r}; "
                 "give each its own, because their rows have different columns"
             )
+
+
+def _ids(*tags: OutputTag | None) -> set[str]:
+    return {tag.tag_id for tag in tags if tag is not None}
 
 
 def _check_times(known: list[Source], sources: list[Source]) -> None:

@@ -61,7 +61,7 @@ class OutputFrames:
 
     def _make(self, epoch: int, uid: str, tag: str | None, with_timestamps: bool) -> DataFrame:
         struct = plans.output_type(self._graph, uid, tag)
-        stamped = tag is None and self._graph.feeds_an_operator(uid)
+        stamped = self._graph.feeds_an_operator(uid, tag)
         functions = self._functions_of(uid, tag, plans.with_timestamp(struct) if stamped else struct)
         task = feed.OutputTask(
             self._group.addresses, self._group.key_of_tasks, self._group.incarnation, epoch, uid, tag
@@ -93,5 +93,5 @@ class OutputFrames:
 def _readers(declared: graph.Graph) -> tuple[_Reader, ...]:
     sinks = {(n.operator, n.tag, False) for n in declared.sinks if not isinstance(n.sink, FileSink)}
     inputs = [each.upstream for operator in declared.operators.values() for each in operator.inputs]
-    operators = {(*upstream, upstream[1] is None) for upstream in inputs if upstream is not None}
+    operators = {(*upstream, True) for upstream in inputs if upstream is not None}
     return tuple(sinks | operators)

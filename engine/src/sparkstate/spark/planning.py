@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import types as T
 
 from sparkstate import columns, errors
@@ -32,7 +33,6 @@ def _spec(declared: graph.Graph, operator: graph.Operator) -> KeyedSpec:
     struct = plans.input_type(declared, operator)
     key_types = [plans.key_type(name, struct[name].dataType) for name in operator.keys]
     has_time = any(each.has_event_time for each in operator.inputs)
-    wanted = set(operator.side_outputs)
     keys = shipping.key_columns(operator, struct)
     return kinds.spec(
         operator.function,
@@ -47,14 +47,21 @@ def _spec(declared: graph.Graph, operator: graph.Operator) -> KeyedSpec:
         event_time_column=columns.TIMESTAMP if has_time else None,
         output_schema=plans.arrow_schema(plans.output_type(declared, operator.uid, None)),
         side_schemas={
-            tag: plans.arrow_schema(plans.output_type(declared, operator.uid, tag)) for tag in sorted(wanted)
+            tag: _side_schema(declared, operator.uid, tag) for tag in sorted(operator.side_outputs)
         },
         on_error=operator.on_error,
         error_tag=operator.error_tag.tag_id if operator.error_tag is not None else "errors",
         late_tag=_id(operator.late_tag),
         sort_by_event_time=operator.sort_by_event_time,
-        emit_timestamps=declared.feeds_an_operator(operator.uid),
+        emit_timestamps=declared.feeds_an_operator(operator.uid, None),
         **_second(declared, operator),
+    )
+
+
+def _side_schema(declared: graph.Graph, uid: str, tag: str) -> pa.Schema:
+    struct = plans.output_type(declared, uid, tag)
+    return plans.arrow_schema(
+        plans.with_timestamp(struct) if declared.feeds_an_operator(uid, tag) else struct
     )
 
 

@@ -191,7 +191,7 @@ def _of_one(
     if operator.event_time is not None:
         event_time = plans.event_time_ms(operator.event_time, struct[operator.event_time].dataType)
         selected.append(event_time.alias(columns.TIMESTAMP))
-    elif operator.upstream is not None and operator.upstream[1] is None:
+    elif operator.upstream is not None:
         selected.append(F.col(columns.TIMESTAMP))
     if operator.upstream is None and len(declared.sources) > 1:
         selected.append(F.col(columns.SOURCE))

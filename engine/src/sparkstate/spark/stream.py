@@ -338,8 +338,8 @@ class ProcessedStream:
     def keyed(self, keys: str | Sequence[str], *, event_time: str | None = None) -> KeyedStream:
         """Partition the output again, for a next operator of the same epoch.
 
-        ``event_time`` names a timestamp column of the output; without it, rows carry the timestamp of the row or timer
-        that made them, as in Flink.
+        ``event_time`` names a timestamp column of the output; without it, rows, those of a side output as well, carry
+        the timestamp of the row or timer that made them, as in Flink.
         """
         schema = plans.output_type(self._graph, self._uid, self._tag)
         names = _key_columns(keys, schema.names)

@@ -91,6 +91,9 @@ class Intake:
         """Send late rows to the late output, if there is one; the other rows."""
         if self._spec.late_tag is None:
             return batch
-        late = batch.filter(is_late).select(list(self._row_columns(batch)))
-        self._outputs.put_side_batch(overlay, self._spec.late_tag, late)
+        late = batch.filter(is_late)
+        rows = late.select(list(self._row_columns(batch)))
+        self._outputs.put_side_batch(
+            overlay, self._spec.late_tag, rows, late.column(self._spec.event_time_column)
+        )
         return batch.filter(pc.invert(is_late))

@@ -49,9 +49,8 @@ class Outputs:
             self._has_tags = True
             self.put(overlay, yielded, stamps)
             return
-        if stamps is not None:
-            arrays = [*batch.columns, pa.array(stamps, type=pa.int64())]
-            batch = pa.RecordBatch.from_arrays(arrays, schema=self._stamped)
+        if stamps is not None and self._spec.emit_timestamps:
+            batch = _stamped(batch, stamps)
         overlay.batches.setdefault(None, []).append(batch)
 
     def put_frame(self, overlay: Overlay, tag: str | None, batch: pa.RecordBatch) -> None:
@@ -82,23 +81,34 @@ class Outputs:
                 table = pa.Table.from_batches(batches[length:])
                 batches[length:] = table.combine_chunks().to_batches()
 
-    def put_side(self, overlay: Overlay, tag: str, rows: list[Any]) -> None:
-        """Rows for one side output. Where nothing in the job reads it they are counted and dropped, as in Flink."""
+    def put_side(
+        self, overlay: Overlay, tag: str, rows: list[Any], stamps: Sequence[int | None] | None = None
+    ) -> None:
+        """Rows for one side output. Where nothing in the job reads it they are counted and dropped, as in Flink.
+        ``stamps`` has one event time for each; None: they have none."""
         schema = self._spec.side_schemas.get(tag)
         if schema is not None:
+            own = _without_times(schema)
             if tag in self._spec.late_tags:
-                rows = _columns_of(rows, schema.names)
-            overlay.batches.setdefault(tag, []).append(self._convert(overlay, rows, schema, tag))
+                rows = _columns_of(rows, own.names)
+            batch = self._convert(overlay, rows, own, tag)
+            if own is not schema:
+                batch = _stamped(batch, stamps or [None] * len(rows))
+            overlay.batches.setdefault(tag, []).append(batch)
         elif self._spec.output_schema is None:
             overlay.unconverted.setdefault(tag, []).extend(rows)
         else:
             overlay.dropped_rows += len(rows)
 
-    def put_side_batch(self, overlay: Overlay, tag: str, batch: pa.RecordBatch) -> None:
-        """A batch of whole input rows for one side output (late rows)."""
+    def put_side_batch(
+        self, overlay: Overlay, tag: str, batch: pa.RecordBatch, stamps: pa.Int64Array
+    ) -> None:
+        """A batch of whole input rows for one side output (late rows), and their event times."""
         schema = self._spec.side_schemas.get(tag)
         if schema is not None:
-            overlay.batches.setdefault(tag, []).append(batch.select(schema.names).cast(schema))
+            own = _without_times(schema)
+            whole = batch.select(own.names).cast(own)
+            overlay.batches.setdefault(tag, []).append(whole if own is schema else _stamped(whole, stamps))
         elif self._spec.output_schema is not None:
             overlay.dropped_rows += batch.num_rows
         else:
@@ -108,19 +118,21 @@ class Outputs:
     def _put_sides(
         self, overlay: Overlay, yielded: list[Any], stamps: Sequence[int | None] | None
     ) -> tuple[list[Any], Sequence[int | None] | None]:
-        sides: dict[str, list[Any]] = {}
+        sides: dict[str, tuple[list[Any], list[int | None]]] = {}
         main: list[Any] = []
         kept: list[int | None] = []
         for number, item in enumerate(yielded):
             if _is_tagged(item):
                 tag, row = item
-                sides.setdefault(tag.tag_id, []).append(row)
+                rows, times = sides.setdefault(tag.tag_id, ([], []))
+                rows.append(row)
             else:
+                times = kept
                 main.append(item)
-                if stamps is not None:
-                    kept.append(stamps[number])
-        for tag_id, rows in sides.items():
-            self.put_side(overlay, tag_id, rows)
+            if stamps is not None:
+                times.append(stamps[number])
+        for tag_id, (rows, times) in sides.items():
+            self.put_side(overlay, tag_id, rows, times)
         return main, kept if stamps is not None else None
 
     def _convert(
@@ -141,6 +153,17 @@ def _columns_of(rows: list[Any], names: list[str]) -> list[Any]:
     if all(isinstance(row, Row) and row.__fields__ != tuple(names) for row in rows):
         return [[row[name] for name in names] for row in rows]
     return rows
+
+
+def _without_times(schema: pa.Schema) -> pa.Schema:
+    """The columns that the rows themselves have: the hidden event times are the last, if they are there."""
+    has_times = schema.names[-1:] == [columns.TIMESTAMP]
+    return schema.remove(len(schema) - 1) if has_times else schema
+
+
+def _stamped(batch: pa.RecordBatch, stamps: Any) -> pa.RecordBatch:
+    """With event times behind the columns."""
+    return batch.append_column(columns.TIMESTAMP, pa.array(stamps, type=pa.int64()))
 
 
 def _may_be_tagged(yielded: list[Any]) -> bool:

@@ -48,7 +48,7 @@ class RecordCalls:
         yielded = user_function.calling(
             self.spec.uid, f"epoch {overlay.epoch}: finish()", lambda: list(function.finish() or ())
         )
-        stamps = [None] * len(yielded) if self.spec.emit_timestamps else None
+        stamps = [None] * len(yielded) if self.spec.keeps_times else None
         self.outputs.put(overlay, yielded, stamps)
 
     def close(self, handles: Iterable[StateHandle]) -> None:
@@ -67,7 +67,7 @@ class RecordCalls:
         cursor = self.cursor
         cursor.keys, cursor.kgs = overlay.known.keys, overlay.known.kgs
         cursor.journal = [] if self.spec.on_error == "side-output" else None
-        cursor.stamps = [] if self.spec.emit_timestamps else None
+        cursor.stamps = [] if self.spec.keeps_times else None
         cursor.late_rows = 0
         cursor.service.bind(overlay, watermark)
         for handle, table in zip(self.tables.handles, overlay.tables, strict=True):
@@ -100,10 +100,10 @@ class RecordCalls:
         if self.cursor.journal is not None:
             undo(self.cursor.journal)
 
-    def reject(self, overlay: Overlay, rejected: list[Any]) -> None:
-        """Send rejected rows (columns and error) to the error output."""
+    def reject(self, overlay: Overlay, rejected: list[Any], stamps: list[int | None]) -> None:
+        """Send rejected rows (columns and error) to the error output, with the event time of each."""
         if rejected:
-            self.outputs.put_side(overlay, self.spec.error_tag, rejected)
+            self.outputs.put_side(overlay, self.spec.error_tag, rejected, stamps)
 
     def user_error(self, overlay: Overlay, error: BaseException, where: str) -> Exception:
         """The error to raise for an exception within the user's code: its own, unless the engine failed beneath it."""
@@ -125,7 +125,7 @@ class Calls(RecordCalls):
         overlay is bound."""
         yielded: list[Any] = []
         emitted: list[int | None] | None = None
-        if self.spec.on_error == "side-output" or self.spec.emit_timestamps:
+        if self.spec.on_error == "side-output" or self.spec.keeps_times:
             emitted = self._loop_with_care(overlay, records, yielded)
         else:
             self._loop(overlay, records, yielded)
@@ -157,6 +157,7 @@ class Calls(RecordCalls):
         process = self.spec.function.process_element
         emitted: list[int | None] = []
         rejected: list[Any] = []
+        rejected_at: list[int | None] = []
         for cursor.number, cursor.stamp, row in records:
             before = len(yielded)
             try:
@@ -169,10 +170,11 @@ class Calls(RecordCalls):
                     raise failure from error
                 self.undo_record(yielded, before)
                 rejected.append((*(row if isinstance(row, tuple) else (row,)), str(failure)))
+                rejected_at.append(cursor.stamp)
             if cursor.journal:
                 cursor.journal.clear()
             if cursor.namespaced:
                 cursor.reset_namespaces()
             emitted.extend(self.stamps(cursor.stamp, len(yielded) - before))
-        self.reject(overlay, rejected)
-        return emitted if self.spec.emit_timestamps else None
+        self.reject(overlay, rejected, rejected_at)
+        return emitted if self.spec.keeps_times else None

@@ -24,7 +24,7 @@ _FLUSH_BYTES: Final = 16 << 20
 
 def runs(spec: OperatorSpec) -> bool:
     """Whether the extension has a loop for this operator, which neither undoes records nor puts out timestamps."""
-    return spec.on_error == "fail" and not spec.emit_timestamps and bool(spec.row_columns)
+    return spec.on_error == "fail" and not spec.keeps_times and bool(spec.row_columns)
 
 
 class CompiledLoop:

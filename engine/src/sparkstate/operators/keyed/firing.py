@@ -51,6 +51,7 @@ class _Firing:
         self._yielded: list[Any] = []
         self._emitted: list[int | None] = []
         self._rejected: list[Any] = []
+        self._rejected_at: list[int | None] = []
         self._elements = self._count_elements()
         """Elements in the overlay's tables when they were weighed last."""
 
@@ -77,7 +78,7 @@ class _Firing:
                     due.make_room()
                     self._elements = self._count_elements()
         self._flush()
-        self._calls.reject(self._overlay, self._rejected)
+        self._calls.reject(self._overlay, self._rejected, self._rejected_at)
 
     def _count_elements(self) -> int:
         return sum([table.elements for table in self._overlay.tables])
@@ -90,6 +91,7 @@ class _Firing:
         timestamp, key, cursor.timer_namespace = timer
         cursor.number = self._overlay.known.number_of(key)
         cursor.stamp = timestamp
+        stamp = timestamp if self._domain is TimeDomain.EVENT_TIME else None
         before = len(self._yielded)
         self._overlay.timers_fired += 1
         try:
@@ -101,12 +103,12 @@ class _Firing:
             # The timer itself stays fired, or it would fail again in every epoch to come.
             told = self._undo(timer, error, before)
             self._rejected.append((*(None for _ in calls.spec.row_columns), told))
+            self._rejected_at.append(stamp)
             self._go_on(timer, before)
         if cursor.journal:
             cursor.journal.clear()
         if cursor.namespaced:
             cursor.reset_namespaces()
-        stamp = timestamp if self._domain is TimeDomain.EVENT_TIME else None
         self._emitted.extend(calls.stamps(stamp, len(self._yielded) - before))
 
     def _undo(self, timer: TimerKey, error: BaseException, before: int) -> str:
@@ -135,6 +137,6 @@ class _Firing:
         return f"{domain} timer {timer[0]}" + ("" if timer[2] is None else f" of namespace {timer[2]!r}")
 
     def _flush(self) -> None:
-        stamps = self._emitted if self._calls.spec.emit_timestamps else None
+        stamps = self._emitted if self._calls.spec.keeps_times else None
         self._calls.outputs.put(self._overlay, self._yielded, stamps)
         self._yielded, self._emitted = [], []

@@ -100,7 +100,7 @@ class BroadcastCalls(PairedCalls):
         finally:
             visits.end()
             self._is_broadcasting = False
-        self.outputs.put(overlay, yielded, emitted if self.spec.emit_timestamps else None)
+        self.outputs.put(overlay, yielded, emitted if self.spec.keeps_times else None)
 
     def _broadcast_error(self, overlay: Overlay, error: BaseException, row: Any, place: str) -> Exception:
         if isinstance(error, errors.SparkstateError) and not isinstance(error, errors.StateError):

@@ -64,7 +64,7 @@ class PairedCalls(RecordCalls, abc.ABC):
         """Call the method of each record (number of its key, event time, method, row), and put out what it yields. The
         overlay is bound."""
         yielded: list[Any] = []
-        emitted: list[int | None] | None = [] if self.spec.emit_timestamps else None
+        emitted: list[int | None] | None = [] if self.spec.keeps_times else None
         if self.spec.on_error == "side-output":
             self._loop_with_care(overlay, records, yielded, emitted)
         else:
@@ -107,6 +107,7 @@ class PairedCalls(RecordCalls, abc.ABC):
         """The loop for operators that may reject records: each goes, with its columns, to the output of its input."""
         cursor = self.cursor
         rejected: tuple[list[Any], list[Any]] = ([], [])
+        rejected_at: tuple[list[int | None], list[int | None]] = ([], [])
         for cursor.number, cursor.stamp, call, row in records:
             before = len(yielded)
             try:
@@ -116,16 +117,18 @@ class PairedCalls(RecordCalls, abc.ABC):
                 if not isinstance(failure, errors.UserCodeError):
                     raise failure from error
                 self.undo_record(yielded, before)
-                rejected[call is self.calls[1]].append((*row, str(failure)))
+                number = call is self.calls[1]
+                rejected[number].append((*row, str(failure)))
+                rejected_at[number].append(cursor.stamp)
             if cursor.journal:
                 cursor.journal.clear()
             if cursor.namespaced:
                 cursor.reset_namespaces()
             if emitted is not None:
                 emitted.extend([cursor.stamp] * (len(yielded) - before))
-        for tag, rows in zip(self.spec.error_tags, rejected, strict=True):
+        for tag, rows, stamps in zip(self.spec.error_tags, rejected, rejected_at, strict=True):
             if rows:
-                self.outputs.put_side(overlay, tag, rows)
+                self.outputs.put_side(overlay, tag, rows, stamps)
 
 
 class TwoInputCalls(PairedCalls):

@@ -31,9 +31,9 @@ class TwoInputIntake(Intake):
             if tag is None:
                 continue
             goes = pc.and_(is_late, pc.equal(batch.column(columns.INPUT), number))
-            self._outputs.put_side_batch(
-                overlay, tag, rows_of(batch.filter(goes), number, self._inputs[number])
-            )
+            late = batch.filter(goes)
+            rows = rows_of(late, number, self._inputs[number])
+            self._outputs.put_side_batch(overlay, tag, rows, late.column(self._spec.event_time_column))
             batch, is_late = batch.filter(pc.invert(goes)), is_late.filter(pc.invert(goes))
         return batch
 
