@@ -256,6 +256,6 @@ class Decision:
     notes: tuple[Note, ...] = ()
     wait_s: float | None = None
     check: StartAttempt | None = None
-    """An attempt whose pod must pass a dry run before any of this is done."""
+    """An attempt whose objects must pass a dry run before any of this is done."""
     steps: tuple[transitions.Step, ...] = ()
     """The changes of the phase, from the status that was seen to this one."""

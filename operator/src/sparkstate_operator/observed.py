@@ -90,7 +90,7 @@ class ObservedState:
     progress_due: bool = True
     """Whether it is time to write progress into the status."""
     refused: str = ""
-    """Why the API server refused the new pod in a dry run; empty if it did not."""
+    """Why the API server refused an object of the new attempt in a dry run; empty if it did not."""
 
     @property
     def newest_config_map(self) -> Child | None:

@@ -21,8 +21,8 @@ LONGEST_RETRY_S = 600.0
 
 
 def of_pod(draft: Draft, wanted: Revision) -> None:
-    """The API server refuses the new pod."""
-    why = f"the API server refuses the new pod, so the old one runs on: {draft.seen.refused}"
+    """The API server refuses an object of the new attempt."""
+    why = f"the API server refuses an object of the new attempt, so the old one runs on: {draft.seen.refused}"
     note(draft, wanted, why)
 
 
