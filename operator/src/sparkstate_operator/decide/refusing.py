@@ -11,10 +11,10 @@ from datetime import timedelta
 
 from sparkstate_operator import clock
 from sparkstate_operator.core import job_life, quota
-from sparkstate_operator.core.schedule import SOON_S
 from sparkstate_operator.decide.draft import Draft
 from sparkstate_operator.observed import Death
 from sparkstate_operator.plan import Revision
+from sparkstate_spec.periodic import SOON_S
 
 RETRY_S = 30.0
 LONGEST_RETRY_S = 600.0
