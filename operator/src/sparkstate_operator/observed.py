@@ -78,6 +78,8 @@ class ObservedState:
     snapshots: tuple[Snapshot, ...] = ()
     commands: tuple[Command, ...] = ()
     report: Report | None = None
+    unheard: str = ""
+    """Why a driver that answers cannot be heard; empty if it can, or does not answer."""
     never_made: int = 0
     """An attempt whose pod the API server refused to this same process, so that it never existed. Without this, each
     refusal cost the job an attempt, and the wait for a lost node, 100 s."""
