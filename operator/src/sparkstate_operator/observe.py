@@ -127,6 +127,7 @@ class Observer:
             unheard=said.unheard if said is not None else "",
             never_made=memory.attempts.never_made,
             unanswered=memory.attempts.unanswered,
+            unkept=memory.attempts.take_unkept(),
             unwritten=bool(uid) and memory.attempts.unwritten == uid,
             namespace_terminating=job.deleting_at is not None and await self._terminating(namespace),
         )

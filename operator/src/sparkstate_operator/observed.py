@@ -85,6 +85,8 @@ class ObservedState:
     refusal cost the job an attempt, and the wait for a lost node, 100 s."""
     unanswered: int = 0
     """An attempt whose pod this same process asked for, without an answer that says whether it was made."""
+    unkept: str = ""
+    """Why the API server has just refused to keep the revision of the newest spec; empty if it did not."""
     unwritten: bool = False
     """This same process saw the job before our finalizer was on it,
     and has written no status since: an empty one is not lost."""
