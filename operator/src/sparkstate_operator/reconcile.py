@@ -349,8 +349,16 @@ class Reconciler:
         seen = dataclasses.replace(seen, job=job)
         for note in decision.notes:
             await self._custody.tell(k.JOBS, job, job.namespace, note)
+        refused: errors.OperatorError | None = None
         for action in decision.actions:
-            await self._act(action, seen, known, memory)
+            try:
+                await self._act(action, seen, known, memory)
+            except errors.TOLD as error:
+                if not actions.stands_alone(action, decision):
+                    raise
+                refused = refused or error
+        if refused is not None:
+            raise refused
         return job
 
     async def _put_status(self, job: observed.Job, status: observed.Document, memory: Memory) -> str:

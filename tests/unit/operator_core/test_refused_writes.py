@@ -339,3 +339,43 @@ def test_a_first_spec_that_cannot_be_kept_says_so() -> None:
     found = decide(new, {}, revision(), "", Config())
     assert (found.status["phase"], found.before, found.actions) == ("Pending", (), ())
     assert str(FULL) in found.status["message"]
+
+
+def acting(*acts_: actions.Action) -> actions.Decision:
+    return actions.Decision(status=running_status(), actions=acts_)
+
+
+SNAPSHOT = observed.Snapshot("old", "s-1", "1", 1, NOW, {}, {}, {}, {}, ())
+LETS_GO = actions.DeleteSnapshot(SNAPSHOT, "by count")
+ASKS = actions.CreateSnapshot({"metadata": {"name": "new", "labels": {}}})
+TIDIES = actions.DeleteRevision(observed.Child("ControllerRevision", "orders-1", "r-1", "1", None, {}))
+
+
+@pytest.mark.fault_on("Kubernetes")
+@pytest.mark.fault(
+    broken="a quota has no room for another StateSnapshot, or a policy forbids to delete one",
+    when="a periodic savepoint is due",
+    expected="the refusal is told, and the other acts of the look are done all the same",
+)
+@pytest.mark.parametrize(
+    ("refused", "done"),
+    [
+        ("create_statesnapshots", ["delete statesnapshots/old", "delete controllerrevisions/orders-1"]),
+        ("delete_statesnapshots", ["create statesnapshots/new", "delete controllerrevisions/orders-1"]),
+    ],
+)
+def test_a_refused_snapshot_hinders_no_other_act(refused: str, done: list[str]) -> None:
+    kube = Kube(**{refused: FULL})
+    seen = observed.ObservedState(job(running_status()), NOW)
+    with pytest.raises(errors.Forbidden):
+        carry_out(kube, seen, acting(ASKS, LETS_GO, TIDIES), Config())
+    assert [one for one in kube.wrote if "events" not in one] == done
+    assert kube.events == [f"Forbidden: {FULL}"]
+
+
+def test_a_job_does_not_go_while_a_snapshot_of_it_may_not() -> None:
+    kube = Kube(delete_statesnapshots=FULL)
+    seen = observed.ObservedState(job(running_status(), deleting=True), NOW)
+    with pytest.raises(errors.Forbidden):
+        carry_out(kube, seen, acting(LETS_GO, TIDIES, actions.RemoveFinalizer()), Config())
+    assert [one for one in kube.wrote if "events" not in one] == []
