@@ -103,7 +103,7 @@ class JobRoutes:
         return router
 
     def status(self) -> documents.JobStatus:
-        """Everything that is known about the job at this moment. Of a very long status, the metrics of functions and
+        """Everything that is known about the job at this moment. Of a status that is too long, metrics of functions and
         other details are left out; a notice says which."""
         return shortening.shortened(self._job.status())
 

@@ -13,7 +13,7 @@ LONGEST: Final = 900_000
 _TEXT: Final = 500
 """Characters of a notice that is cut."""
 _MOST: Final = 20
-"""Notices, storages and recoveries that stay of very many."""
+"""Notices, storages and recoveries that stay where there are more."""
 
 Status = documents.JobStatus
 

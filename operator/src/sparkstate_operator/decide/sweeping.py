@@ -15,8 +15,8 @@ KEPT_REVISIONS = 10
 
 def sweep(draft: Draft, role: DriverRole) -> None:
     """Executors of a driver, or of a life of it, that is over; pods that a sidecar keeps after their driver's end, or
-    that are alive after the job's; Secret and ConfigMap of older attempts whose drivers have ended; revisions that
-    nothing names.
+    that are alive after the job's; Secret and ConfigMap of older attempts whose drivers have ended; revisions without
+    a name in the status.
 
     The newest attempt's ConfigMap stays: its trace keeps the number from being used again.
     ``role``: of drivers with executors.

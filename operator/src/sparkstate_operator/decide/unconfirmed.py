@@ -72,13 +72,12 @@ def attempts(draft: Draft) -> frozenset[int]:
 
 
 def recover(draft: Draft) -> None:
-    """The status was lost: an older attempt whose ConfigMap is there without a pod may be one of these, and its time
-    begins anew."""
+    """The status was lost. The time begins anew for each older attempt whose ConfigMap is there without a pod."""
     there = {pod.attempt for pod in draft.seen.drivers}
     traces = {child.attempt or naming.TRACE for child in draft.seen.config_maps}
     lost = {one for one in traces - there if naming.TRACE < one < draft.attempt and not _is_dead(draft, one)}
     if lost:
-        _put(draft, dict.fromkeys(lost, draft.later(_death_s(draft))) | _known(draft))
+        _put(draft, {**dict.fromkeys(lost, draft.later(_death_s(draft))), **_known(draft)})
 
 
 def mend(draft: Draft, soon_s: float) -> None:
