@@ -112,6 +112,23 @@ def test_every_pod_of_the_release_gets_the_labels_the_place_and_the_variables(ch
     assert found["Pod"]["metadata"]["annotations"]["helm.sh/hook"] == "test"
 
 
+@pytest.mark.fault_on("Kubernetes")
+@pytest.mark.fault(
+    broken="a node with an operator, while helm runs a pod of its own",
+    when="nodes are drained",
+    expected="the budget, the Service and the Deployment mean the operator's pods alone",
+)
+def test_the_operators_selectors_mean_no_pod_that_helm_runs(chart: Chart) -> None:
+    values = {**POD, "podDisruptionBudget": {"enabled": True}, "networkPolicy": {"enabled": True}}
+    specs = {one["kind"]: one["spec"] for one in chart.render(values) if one.get("spec")}
+    selectors = [specs[kind]["selector"]["matchLabels"] for kind in ("Deployment", "PodDisruptionBudget")]
+    selectors += [specs["Service"]["selector"], specs["NetworkPolicy"]["podSelector"]["matchLabels"]]
+    found = {kind: pod["metadata"]["labels"].items() for kind, pod in pods(chart, values).items()}
+    for selector in selectors:
+        assert [kind for kind, labels in found.items() if selector.items() <= labels] == ["Deployment"]
+    assert all(("app.kubernetes.io/instance", "ours") in labels for labels in found.values())
+
+
 def test_a_pod_that_asks_through_the_service_is_rendered_only_with_it(chart: Chart) -> None:
     assert "Pod" in pods(chart, {})
     assert "Pod" not in pods(chart, {"metrics": {"service": False}})

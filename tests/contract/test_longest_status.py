@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import Any
 
 import pytest
 from support.storage.stores import ManualClock
 
 from sparkstate import errors
-from sparkstate.control import driver_life
-from sparkstate.control.documents import JobIdentity, JobStatus, SavepointPhase
+from sparkstate.control import driver_life, shortening
+from sparkstate.control.documents import (
+    JobIdentity,
+    JobStatus,
+    OperatorStateSize,
+    SavepointPhase,
+    SlotStatus,
+    UserMetric,
+)
 from sparkstate.control.port import SavepointTrigger
 from sparkstate.driver import cut_text
 from sparkstate.driver.requests import Requests
@@ -61,6 +67,57 @@ def test_the_failure_of_a_savepoint_is_cut() -> None:
     assert len(found.failure or "") == cut_text.FAILURE
 
 
+def crowded(**fields: Any) -> JobStatus:
+    """Eighty slots with twenty lists each, and 500 metrics, all with long names."""
+    lists = tuple(
+        OperatorStateSize(operator="o" * 250, state=f"{number}" * 250, kind="split", elements=1, size_bytes=1)
+        for number in range(20)
+    )
+    slots = tuple(
+        SlotStatus(index=index, shards=(2 * index, 2 * index + 1), operator_states=lists)
+        for index in range(80)
+    )
+    metrics = tuple(
+        UserMetric(operator="o", name=f"{number}" * 1000, kind="counter", count=1.0) for number in range(500)
+    )
+    return running().status().model_copy(update={"slots": slots, "user_metrics": metrics, **fields})
+
+
+@pytest.mark.fault_on("Kubernetes")
+@pytest.mark.fault(
+    broken="a driver with more states, metrics and notices than its status has room for",
+    when="the operator asks for it",
+    expected="what a reader misses least is left out, a notice says so, and the operator hears of the rest",
+)
+@pytest.mark.parametrize(
+    ("fields", "left_out"),
+    [
+        ({"slots": ()}, "the metrics of functions"),
+        ({}, "the metrics of functions, the sizes of operator state"),
+        (
+            {"notices": ("n" * 100_000,) * 20},
+            "the metrics of functions, the sizes of operator state, the end of its notices",
+        ),
+    ],
+)
+def test_a_status_that_is_too_long_leaves_details_out_and_says_so(
+    fields: dict[str, Any], left_out: str
+) -> None:
+    status = crowded(**fields)
+    assert size(status) > driver.LONGEST
+    found = shortening.shortened(status)
+    assert size(found) <= shortening.LONGEST < driver.LONGEST
+    assert found.notices[0].startswith(
+        f"this status leaves out {left_out}: it would have {size(status)} bytes"
+    )
+    assert [slot.shards for slot in found.slots] == [slot.shards for slot in status.slots]
+
+
+def test_a_status_that_fits_stays_as_it_is() -> None:
+    status = running().status()
+    assert shortening.shortened(status) is status
+
+
 def test_a_short_text_stays_as_it_is_and_a_long_one_keeps_head_and_tail() -> None:
     assert cut_text.cut("a b", 10) == "a b"
     assert cut_text.cut("x" * 10, 10) == "x" * 10
@@ -76,9 +133,8 @@ class TooLong:
         )
 
 
-def test_the_operator_says_that_a_status_is_too_long(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_operator_says_that_a_status_is_too_long() -> None:
     observer = observe.Observer(None, TooLong(), b"key", None)  # type: ignore[arg-type]
-    with caplog.at_level(logging.WARNING):
-        found = asyncio.run(observer._ask(observed.DriverEndpoint("10.0.0.1", "uid-1", 1), None))
-    assert found is None
-    assert "the driver of attempt 1 runs, and cannot be heard" in caplog.text
+    found = asyncio.run(observer._ask(observed.DriverEndpoint("10.0.0.1", "uid-1", 1), None))
+    assert found.report is None
+    assert "its status is longer than 1048576 bytes" in found.unheard

@@ -17,6 +17,13 @@ app.kubernetes.io/component: operator
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 
+{{/* Of the pods that helm runs: the operator's selector does not mean them. A PodDisruptionBudget would take such a pod
+for an operator that runs, and let the last one go. */}}
+{{- define "sparkstate.hookLabels" -}}
+{{- $own := dict "app.kubernetes.io/name" (printf "%s-hook" .Chart.Name) "app.kubernetes.io/component" "hook" }}
+{{- toYaml (mergeOverwrite (include "sparkstate.labels" . | fromYaml) $own) }}
+{{- end }}
+
 {{- define "sparkstate.account" -}}
 {{- if .Values.serviceAccount.create }}{{ default (include "sparkstate.name" .) .Values.serviceAccount.name }}{{ else }}{{ required "serviceAccount.name is empty; name one, or let serviceAccount.create be true" .Values.serviceAccount.name }}{{ end }}
 {{- end }}

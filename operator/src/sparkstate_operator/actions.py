@@ -256,6 +256,13 @@ class Decision:
     notes: tuple[Note, ...] = ()
     wait_s: float | None = None
     check: StartAttempt | None = None
-    """An attempt whose pod must pass a dry run before any of this is done."""
+    """An attempt whose objects must pass a dry run before any of this is done."""
     steps: tuple[transitions.Step, ...] = ()
     """The changes of the phase, from the status that was seen to this one."""
+
+
+def stands_alone(action: Action, decision: Decision) -> bool:
+    """Whether its refusal hinders no later act of the decision. A quota that was full of StateSnapshots kept a job from
+    letting old ones go, and from removing what its attempts had left. A job that goes must not go without them."""
+    goes = any(isinstance(one, RemoveFinalizer) for one in decision.actions)
+    return isinstance(action, CreateSnapshot | DeleteSnapshot) and not goes

@@ -11,6 +11,8 @@ from typing import Any
 
 _LARGEST = 2**63 - 1
 """Of JSON numbers in the API server."""
+_LONGEST = 2**14
+"""Characters of a text. Some of them become fields of the job's status, of which the API server takes about 1.5 MB."""
 _LATEST_MS = 2**46
 """In the year 4199, so that the sum of two is still a time that can be written."""
 
@@ -65,6 +67,8 @@ def _require(value: Any, wanted: Any, where: str) -> None:
             require(entry, wanted[0], f"{where}[{position}]")
     elif not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
         raise ValueError(f"{where} is a {type(value).__name__}, not a {wanted.__name__}")
+    elif wanted is str and len(value) > _LONGEST:
+        raise ValueError(f"{where} has {len(value)} characters, more than {_LONGEST}")
     elif wanted is int and not (
         0 <= value <= _LATEST_MS if where.endswith("_ms") else abs(value) <= _LARGEST
     ):

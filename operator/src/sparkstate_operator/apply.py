@@ -16,6 +16,7 @@ from sparkstate_operator import actions, binding, errors, holding, judging, labe
 from sparkstate_operator.actions import Write
 from sparkstate_operator.config import Config
 from sparkstate_operator.core import keys, naming
+from sparkstate_operator.edges import dry_runs
 from sparkstate_operator.edges import kube as k
 from sparkstate_operator.edges.driver import Drivers
 from sparkstate_operator.hooks import Hooks
@@ -34,8 +35,6 @@ STANDING: Mapping[str, tuple[k.Kind, Write]] = {
 }
 DELETED: Mapping[str, k.Kind] = {**{name: kind for name, (kind, _) in STANDING.items()}, "Role": k.ROLES}
 """Children that are deleted one by one. Roles are among them because older operators made one for each job."""
-_NO_DRY_RUN = "does not support dry run"
-"""The API server says so of a webhook with side effects. A dry run then tells nothing, and the pod itself is tried."""
 
 
 class Applier:
@@ -106,20 +105,22 @@ class Applier:
     # -- a job's actions ------------------------------------------------------------------------------------------
 
     async def check(self, context: Context, start: actions.StartAttempt) -> str:
-        """Dry-run the attempt's pod; why it is refused, or could not be tried. Empty if it is not refused.
+        """Dry-run the attempt's objects; why one is refused, or could not be tried. Empty if none is refused.
 
-        The job's own ServiceAccount is made first, because the API server refuses every pod without it.
+        The job's own ServiceAccount is made first, because the API server refuses every pod without it. The pod comes
+        last: a quota that has room for it once the old one has ended may be full of other objects as well.
         """
-        namespace = context.job.namespace
+        number = start.attempt
         try:
-            body = _built(context, lambda: driver.pod(context, start.attempt))
+            config = _built(context, lambda: children.config_map(context, number, start.start))
+            pod = _built(context, lambda: driver.pod(context, number))
             if context.revision.service_account is None:
                 await self.ensure(children.service_account(context), None, context.job.uid)
-            await self._kube.create(k.PODS, namespace, body, dry_run=True)
-        except errors.AlreadyExists:
-            return ""
+            await dry_runs.make(self._kube, k.SECRETS, children.secret(context, number, self._key))
+            await dry_runs.make(self._kube, k.CONFIG_MAPS, config)
+            await dry_runs.make(self._kube, k.PODS, pod)
         except (errors.ApiError, errors.SpecInvalid, errors.Foreign) as error:
-            return "" if _NO_DRY_RUN in str(error) else str(error)
+            return str(error)
         return ""
 
     async def carry_out(

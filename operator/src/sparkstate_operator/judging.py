@@ -7,6 +7,7 @@ and deletion included.
 
 from __future__ import annotations
 
+import json
 import logging
 
 from sparkstate_operator import actions, errors, observed, plan
@@ -17,6 +18,9 @@ from sparkstate_operator.objects.parts import Context
 
 _log = logging.getLogger(__name__)
 _LONGEST = 2000
+LARGEST = (1 << 20) - (32 << 10)
+"""Bytes of an attempt's ConfigMap. The API server takes 1 MiB; the rest is for what only the attempt knows, above all
+the place that it restores from."""
 
 
 def judge(job: observed.Job, config: Config) -> tuple[plan.Revision | None, str]:
@@ -49,6 +53,21 @@ def _revision(job: observed.Job, config: Config) -> plan.Revision:
 def _rehearse(context: Context) -> None:
     """Build the objects of an attempt now. Later the same error would come when a driver has to be replaced."""
     parts.as_text(driver.pod(context, 1))
-    children.config_map(context, 1, actions.Start())
+    _require_room(children.config_map(context, 1, actions.Start())["data"])
     children.revision(context)
     placing.of_job(context.revision.resolved, placing.urls_of(context.revision.resolved))
+
+
+def _require_room(data: parts.Object) -> None:
+    """The API server refuses a larger ConfigMap. It did so after the attempt that ran had been stopped for it."""
+    size = sum(len(text.encode()) for text in data.values())
+    if size <= LARGEST:
+        return
+    sizes = {name: len(json.dumps(value)) for name, value in json.loads(data["job.yaml"])["spec"].items()}
+    sizes["executorTemplate"] = len(data.get("executor.yaml", ""))
+    largest = max(sizes, key=lambda name: sizes[name])
+    remedy = (
+        f"is too large: the ConfigMap of an attempt would have {size} bytes, and at most {LARGEST} fit into one; "
+        "shorten it, or put its contents into the image or into a ConfigMap of your own"
+    )
+    raise errors.SpecInvalid(str(problems.Problem(f"spec.{largest}", remedy, f"{sizes[largest]} bytes long")))

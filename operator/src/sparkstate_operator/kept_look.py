@@ -24,7 +24,15 @@ _LEVEL = 1
 def pack(seen: observed.ObservedState) -> bytes:
     """The part of a look that still holds while there is no event: what a look that is not deep would see."""
     lasting = dataclasses.replace(
-        seen, config_maps=(), revisions=(), children=None, sightings={}, commands=(), report=None, refused=""
+        seen,
+        config_maps=(),
+        revisions=(),
+        children=None,
+        sightings={},
+        commands=(),
+        report=None,
+        unheard="",
+        refused="",
     )
     return zlib.compress(pickle.dumps(lasting, pickle.HIGHEST_PROTOCOL), _LEVEL)
 

@@ -15,6 +15,12 @@ UNHEARD = observed.News(state=("never heard",))
 """Of a driver that this process has not asked yet: any answer is news, and so is silence."""
 
 
+def is_first(memory: Memory, report: observed.Report | None) -> bool:
+    """Whether a driver that this process has not asked before says that it runs, as the job's status has it. That is no
+    more than progress, and waits for its turn; a driver that pauses or recovers does not."""
+    return memory.driver.news is UNHEARD and report is not None and report.phase == "RUNNING"
+
+
 class Key(NamedTuple):
     """An entry of the queue."""
 

@@ -7,9 +7,11 @@ of the three parts: :meth:`Memory.is_about` replaces those, and any other field 
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from sparkstate_operator import observed, plan
+from sparkstate_operator import errors, observed, plan
 from sparkstate_operator.echoes import Echo
 from sparkstate_operator.pacing import Dues
 
@@ -26,9 +28,25 @@ class Attempts:
     """The attempt whose pod the API server has refused; 0: none."""
     unanswered: int = 0
     """The attempt whose pod may exist, because the request for it had no answer; 0: none."""
+    unkept: str = ""
+    """Why the API server refused the revision of the job's spec at the last look, which then did nothing else."""
     unwritten: str = ""
     """Uid of the job, if it was seen before our finalizer was on it and no status has been written since. A new job
     whose first status write failed would otherwise look like one whose status was lost, and wait for the storage."""
+
+    @contextlib.contextmanager
+    def noting_refusals(self, *, of_spec: bool) -> Iterator[None]:
+        """``of_spec``: it is about the revision of the job's spec. The next look does without that one."""
+        try:
+            yield
+        except errors.TOLD as error:
+            self.unkept = str(error) if of_spec else ""
+            raise
+
+    def take_unkept(self) -> str:
+        """For one look: the one after it tries the revision again."""
+        unkept, self.unkept = self.unkept, ""
+        return unkept
 
 
 @dataclass

@@ -22,12 +22,19 @@ from sparkstate_operator import (
     plan,
 )
 from sparkstate_operator.core import job_life, keys, naming, revisions
+from sparkstate_operator.edges import driver
 from sparkstate_operator.edges import kube as k
 from sparkstate_operator.edges.driver import Drivers
 from sparkstate_operator.edges.neighbours import Neighbours, Others
 from sparkstate_operator.memory import Memory
 
 _log = logging.getLogger(__name__)
+_TOO_LONG = (
+    f"its status is longer than {driver.LONGEST} bytes; have fewer slots, operator states or metrics of functions, or "
+    "an image with a newer engine, which shortens its status"
+)
+_LONGEST = 300
+"""Characters of what is told of an invalid answer."""
 STANDING = (k.SERVICES, k.SERVICE_ACCOUNTS, k.ROLES, k.ROLE_BINDINGS)
 
 
@@ -49,6 +56,8 @@ class HeardReport:
 
     endpoint: observed.DriverEndpoint
     report: observed.Report | None
+    unheard: str = ""
+    """Why it answers and cannot be heard; empty if it can, or does not answer."""
 
     @property
     def news(self) -> observed.News:
@@ -102,6 +111,7 @@ class Observer:
         )
         config_maps = await self._config_maps(mine, namespace, name, uid, deep=deep, wanted=needs_attempts)
         memory.driver.endpoint = _endpoint(job, drivers, config_maps)
+        said = await self._report(job, memory.driver.endpoint, heard)
         seen = observed.ObservedState(
             job=job,
             now=now,
@@ -113,9 +123,11 @@ class Observer:
             sightings=dict(memory.attempts.sightings),
             snapshots=snapshots,
             commands=await self._with_progress(_commands(mine), namespace),
-            report=await self._report(job, memory.driver.endpoint, heard),
+            report=said.report if said is not None else None,
+            unheard=said.unheard if said is not None else "",
             never_made=memory.attempts.never_made,
             unanswered=memory.attempts.unanswered,
+            unkept=memory.attempts.take_unkept(),
             unwritten=bool(uid) and memory.attempts.unwritten == uid,
             namespace_terminating=job.deleting_at is not None and await self._terminating(namespace),
         )
@@ -198,14 +210,14 @@ class Observer:
 
     async def _report(
         self, job: observed.Job, endpoint: observed.DriverEndpoint | None, heard: HeardReport | None
-    ) -> observed.Report | None:
+    ) -> HeardReport | None:
         trigger = (job.status.get("intent") or {}).get("triggerId")
         if heard is not None and heard.endpoint == endpoint and heard.report is not None and not trigger:
-            return heard.report
+            return heard
         return await self._ask(endpoint, trigger) if endpoint is not None else None
 
-    async def _ask(self, endpoint: observed.DriverEndpoint, trigger: str | None) -> observed.Report | None:
-        """A driver's report on itself, and on a trigger; None if it does not answer."""
+    async def _ask(self, endpoint: observed.DriverEndpoint, trigger: str | None) -> HeardReport:
+        """A driver's report on itself, and on a trigger, if it answers."""
         who = (
             endpoint.ip,
             keys.of_attempt(self._key, endpoint.uid, endpoint.attempt),
@@ -217,16 +229,15 @@ class Observer:
             savepoint = await self._drivers.savepoint(*who, str(trigger)) if trigger else None
             answers.require(document, answers.STATUS)
             answers.require(savepoint or {}, answers.SAVEPOINT)
-            return observed.Report(document, savepoint)
-        except errors.AnswerTooLarge as error:
-            _log.warning("the driver of attempt %s runs, and cannot be heard: %s", endpoint.attempt, error)
-            return None
+            return HeardReport(endpoint, observed.Report(document, savepoint))
+        except errors.AnswerTooLarge:
+            return HeardReport(endpoint, None, _TOO_LONG)
         except errors.DriverUnavailable:
-            return None
+            return HeardReport(endpoint, None)
         except (ValueError, RecursionError) as error:
             # Another program answers, or a driver that is broken. Both count as a driver that does not answer.
             _log.warning("the driver of attempt %s gave an invalid answer: %s", endpoint.attempt, error)
-            return None
+            return HeardReport(endpoint, None, f"its answer is not valid ({error})"[:_LONGEST])
 
     async def _with_progress(
         self, commands: tuple[observed.Command, ...], namespace: str
@@ -251,7 +262,7 @@ class Observer:
 
     async def listen(self, endpoint: observed.DriverEndpoint) -> HeardReport:
         """Ask the driver alone; no request goes to the API server."""
-        return HeardReport(endpoint, await self._ask(endpoint, None))
+        return await self._ask(endpoint, None)
 
     async def _terminating(self, namespace: str) -> bool:
         body = await self._kube.get(k.NAMESPACES, None, namespace)
@@ -307,7 +318,7 @@ class Observer:
         if not pod.answers:
             return pod, None
         endpoint = observed.DriverEndpoint(pod.ip, job.uid, attempt)
-        return pod, await self._ask(endpoint, snapshot.status.get("triggerId"))
+        return pod, (await self._ask(endpoint, snapshot.status.get("triggerId"))).report
 
 
 def readable(name: str, body: Mapping[str, Any]) -> plan.Revision | None:

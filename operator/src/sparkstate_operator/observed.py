@@ -78,11 +78,15 @@ class ObservedState:
     snapshots: tuple[Snapshot, ...] = ()
     commands: tuple[Command, ...] = ()
     report: Report | None = None
+    unheard: str = ""
+    """Why a driver that answers cannot be heard; empty if it can, or does not answer."""
     never_made: int = 0
     """An attempt whose pod the API server refused to this same process, so that it never existed. Without this, each
     refusal cost the job an attempt, and the wait for a lost node, 100 s."""
     unanswered: int = 0
     """An attempt whose pod this same process asked for, without an answer that says whether it was made."""
+    unkept: str = ""
+    """Why the API server has just refused to keep the revision of the newest spec; empty if it did not."""
     unwritten: bool = False
     """This same process saw the job before our finalizer was on it,
     and has written no status since: an empty one is not lost."""
@@ -90,7 +94,7 @@ class ObservedState:
     progress_due: bool = True
     """Whether it is time to write progress into the status."""
     refused: str = ""
-    """Why the API server refused the new pod in a dry run; empty if it did not."""
+    """Why the API server refused an object of the new attempt in a dry run; empty if it did not."""
 
     @property
     def newest_config_map(self) -> Child | None:

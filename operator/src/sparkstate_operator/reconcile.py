@@ -34,7 +34,7 @@ from sparkstate_operator.decide.draft import IDLE
 from sparkstate_operator.edges import kube as k
 from sparkstate_operator.edges.neighbours import Neighbours, Others
 from sparkstate_operator.events import Recorder
-from sparkstate_operator.memories import UNHEARD, Key, Memories
+from sparkstate_operator.memories import Key, Memories, is_first
 from sparkstate_operator.memory import Memory
 from sparkstate_operator.metrics import Metrics
 from sparkstate_operator.model.status import PROGRESS_FIELDS
@@ -179,7 +179,7 @@ class Reconciler:
         """Whether there is no more to do about what the driver said, for now; otherwise it takes a look."""
         if heard.news == memory.driver.news:
             return True
-        if heard.news.state != memory.driver.news.state and not _is_first(memory, heard):
+        if heard.news.state != memory.driver.news.state and not is_first(memory, heard.report):
             return await self._wrote_progress(key, memory, heard)
         if not self._due(memory) or not self._writes.take(key):
             return True
@@ -337,7 +337,8 @@ class Reconciler:
                     job, resource_version=version, finalizers=finalizers, annotations=notes
                 )
             else:
-                await self._applier.carry_out(action, seen, known, memory)
+                with memory.attempts.noting_refusals(of_spec=isinstance(action, actions.CreateRevision)):
+                    await self._applier.carry_out(action, seen, known, memory)
         if dict(decision.status) != dict(job.status):
             version = await self._put_status(job, decision.status, memory)
             memory.attempts.unwritten = ""
@@ -348,8 +349,16 @@ class Reconciler:
         seen = dataclasses.replace(seen, job=job)
         for note in decision.notes:
             await self._custody.tell(k.JOBS, job, job.namespace, note)
+        refused: errors.OperatorError | None = None
         for action in decision.actions:
-            await self._act(action, seen, known, memory)
+            try:
+                await self._act(action, seen, known, memory)
+            except errors.TOLD as error:
+                if not actions.stands_alone(action, decision):
+                    raise
+                refused = refused or error
+        if refused is not None:
+            raise refused
         return job
 
     async def _put_status(self, job: observed.Job, status: observed.Document, memory: Memory) -> str:
@@ -389,9 +398,3 @@ class Reconciler:
         _log.info(
             "phase %s -> %s", before or "-", after, extra={"object": old.name, "namespace": old.namespace}
         )
-
-
-def _is_first(memory: Memory, heard: HeardReport) -> bool:
-    """Whether a driver that this process has not asked before says that it runs, as the job's status has it. That is no
-    more than progress, and waits for its turn; a driver that pauses or recovers does not."""
-    return memory.driver.news is UNHEARD and heard.report is not None and heard.report.phase == "RUNNING"

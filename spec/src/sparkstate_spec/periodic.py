@@ -1,8 +1,11 @@
-"""Periodic savepoints: the time between two of them, as the runner and the operator both take it."""
+"""Periodic savepoints: the time between two of them, and whose clock is believed, as the runner and the operator both
+take them."""
 
 from __future__ import annotations
 
 LEAST_INTERVAL_S = 1
+SOON_S = 60
+"""How far another clock, or this one before it was set, may be ahead and still be believed."""
 
 
 def interval_s(told_s: float) -> int:

@@ -50,7 +50,7 @@ class Odd:
 
 def asked(document: Any, point: Any = None) -> observed.Report | None:
     observer = observe.Observer(None, Odd(document, point), b"key", None)  # type: ignore[arg-type]
-    return asyncio.run(observer._ask(observed.DriverEndpoint("10.0.0.1", "uid-1", 1), "t-1"))
+    return asyncio.run(observer._ask(observed.DriverEndpoint("10.0.0.1", "uid-1", 1), "t-1")).report
 
 
 @given(mixed(answers.STATUS), mixed(answers.SAVEPOINT))
@@ -119,3 +119,34 @@ def test_a_periodic_savepoint_whose_time_was_edited_does_not_end_the_decision(te
     )  # fmt: skip
     one = job(running_status(), savepoints={"interval": "1h"}, checkpointing=SPEC["checkpointing"])
     look(observed.ObservedState(one, NOW, drivers=(pod(),), snapshots=(snapshot,)))
+
+
+@pytest.mark.parametrize("name", ["lineage", "backend"])
+def test_a_text_that_no_status_has_room_for_is_no_answer(name: str) -> None:
+    """The API server refuses a status of more than about 1.5 MB, and nobody looked after the job any more."""
+    assert asked({"phase": "RUNNING", name: "x" * 2**14}) is not None
+    assert asked({"phase": "RUNNING", name: "x" * (2**14 + 1)}) is None
+
+
+@pytest.mark.fault_on("Kubernetes")
+@pytest.mark.fault(
+    broken="a driver whose status is too long, or not valid",
+    when="the operator asks for it",
+    expected="the job counts as running, and Degraded and an Event say that nobody hears of its checkpoints",
+)
+def test_a_driver_that_cannot_be_heard_is_told_once() -> None:
+    seen = observed.ObservedState(
+        job(running_status()), NOW, drivers=(pod(),), unheard="its status is too long"
+    )
+    first = look(seen)
+    (degraded,) = (one for one in first.status["conditions"] if one["type"] == "Degraded")
+    told = "the driver of attempt 1 runs, and cannot be heard: its status is too long"
+    assert (degraded["reason"], degraded["message"]) == ("DriverUnheard", told)
+    assert [(note.reason, note.message, note.warning) for note in first.notes] == [
+        ("DriverUnheard", told, True)
+    ]
+    assert first.status["phase"] == "Running"
+    again = look(dataclasses.replace(seen, job=job(first.status)))
+    assert (again.notes, again.status) == ((), first.status)
+    heard = look(dataclasses.replace(seen, job=job(first.status), unheard=""))
+    assert "DriverUnheard" not in str(heard.status)

@@ -20,7 +20,7 @@ from support.scene.decisions import (
 )
 
 from sparkstate_operator import actions, clock, observed
-from sparkstate_operator.core.schedule import SOON_S
+from sparkstate_spec.periodic import SOON_S
 
 DAY_S = 86_400.0
 NEWER: dict[str, Any] = {"image": "example/job:2", "upgradeMode": "savepoint"}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support.scene.decisions import NOW, acts, job, look, pod, revision, running_status, trace
 
-from sparkstate_operator import actions, observed
+from sparkstate_operator import actions, labels, observed
 from sparkstate_operator.config import Config
 from sparkstate_operator.core import deadlines, naming
 from sparkstate_operator.decide import deletion
@@ -111,6 +111,63 @@ def test_a_purge_whose_revision_is_lost_is_made_by_the_one_of_the_spec() -> None
     assert taken(asked) == "purged"
     assert asked.status["revision"] == revision().name
     assert acts(asked, actions.EnsureChildren) == [actions.EnsureChildren(revision().name)]
+
+
+def snapshots(ages_h: range, *, deleting: int = 0) -> tuple[observed.Snapshot, ...]:
+    """One for each age; the oldest of them, ``deleting``, are being deleted."""
+    own = {labels.JOB_UID: "uid-1"}
+    return tuple(
+        observed.Snapshot(
+            name=f"s{age_h}",
+            uid=f"s-{age_h}",
+            resource_version="1",
+            generation=1,
+            created=NOW - timedelta(hours=age_h),
+            spec={},
+            status={},
+            labels=own,
+            annotations={},
+            finalizers=(),
+            deleting_at=NOW if age_h > ages_h[-1] - deleting else None,
+        )
+        for age_h in ages_h
+    )
+
+
+def gone(decision: actions.Decision) -> list[str]:
+    return [one.snapshot.name for one in acts(decision, actions.DeleteSnapshot)]
+
+
+@pytest.mark.fault_on("Kubernetes")
+@pytest.mark.fault(
+    broken="a job with thousands of StateSnapshots",
+    when="it is purged",
+    expected="20 of them are being deleted at once, and the job goes with the last ones",
+)
+def test_a_purge_deletes_the_jobs_snapshots_some_at_a_time() -> None:
+    seen = deleted(commands=(purging(succeeded=True),), snapshots=snapshots(range(50)))
+    first = look(seen)
+    assert gone(first) == [f"s{age_h}" for age_h in range(49, 29, -1)], "the oldest ones"
+    assert not acts(first, actions.RemoveFinalizer)
+    assert (first.status["message"], first.wait_s) == (
+        "the job's StateSnapshots are deleted, some at a time",
+        15.0,
+    )
+    waits = look(dataclasses.replace(seen, snapshots=snapshots(range(50), deleting=20)))
+    assert (gone(waits), acts(waits, actions.RemoveFinalizer)) == ([], [])
+    ends = look(dataclasses.replace(seen, snapshots=snapshots(range(20), deleting=12)))
+    assert gone(ends) == [f"s{age_h}" for age_h in range(7, -1, -1)]
+    assert acts(ends, actions.RemoveFinalizer)
+
+
+@pytest.mark.parametrize("fields", [{}, {"namespace_terminating": True}], ids=["late", "no namespace"])
+def test_the_rest_of_the_snapshots_goes_at_once_where_the_deletion_may_not_wait(fields: Any) -> None:
+    seen = deleted(commands=(purging(succeeded=True),), snapshots=snapshots(range(50)), **fields)
+    found = look(seen if fields else later(seen))
+    assert len(gone(found)) == 50
+    assert acts(found, actions.RemoveFinalizer)
+    told = "the deletion's deadline passed: the data is deleted, and the rest of the job goes at once"
+    assert [note.message for note in found.notes] == ([] if fields else [told])
 
 
 def test_nothing_is_done_before_the_policy_is_written_down() -> None:

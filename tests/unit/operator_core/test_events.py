@@ -145,6 +145,7 @@ JOB: dict[str, Callable[[], actions.Decision]] = {
             {"phase": "RUNNING", "operator_state_notice": {"used_bytes": 9, "limit_bytes": 10}}
         ),
     ),
+    "DriverUnheard": lambda: look(running_status(), pod(), unheard="its status is too long"),
     "DeletionDegraded": lambda: look(
         running_status(), pod(), deleting=True, deletion={"policy": "purge"}, namespace_terminating=True
     ),

@@ -14,7 +14,7 @@ from support.scene import snapshot_lives
 from support.scene.decisions import NOW, ended, job, look, pod, revision, running_status
 from support.scene.job_lives import Life
 
-from sparkstate_operator import observed
+from sparkstate_operator import labels, observed
 from sparkstate_operator.core import job_life, naming, transitions
 from sparkstate_operator.decide import (
     checking,
@@ -101,6 +101,16 @@ UNPURGED = observed.Command(
     naming.command_job("orders", "uid-1", "purge"), "p", "1", "", False, True, ended_at=NOW
 )
 """Data that could not be deleted: in a life by chance it always can be."""
+PURGED = running_status(
+    phase="Deleting",
+    intent={"action": "delete", "attempt": 1, "policy": "purge", "since": "2026-01-01T12:00:00Z"},
+)
+DELETED = dataclasses.replace(UNPURGED, succeeded=True, failed=False)
+MANY = tuple(
+    observed.Snapshot(f"s{number}", f"s-{number}", "1", 1, NOW, {}, {}, {labels.JOB_UID: "uid-1"}, {}, ())
+    for number in range(21)
+)
+"""More snapshots than are deleted at once: a job of a life by chance has one, and is not purged."""
 UNREAD = observed.Command(naming.command_job("orders", "uid-1", "restore-info"), "t", "1", "", False, True)
 """A lost status, and a storage that could not be read: in a life by chance it always can be."""
 
@@ -158,6 +168,8 @@ def live(lives: int) -> None:
     look(observed.ObservedState(harmless, NOW, drivers=(pod(),)))
     newer = job(running_status(), generation=2, image="example/job:2")
     look(observed.ObservedState(newer, NOW, drivers=(pod(),), refused="no such class"))
+    look(observed.ObservedState(newer, NOW, drivers=(pod(),), unkept="a full quota"))
+    look(observed.ObservedState(job(PURGED, deleting=True), NOW, commands=(DELETED,), snapshots=MANY))
     for after_s, fields in CHECKED:
         draft = Draft(observed.ObservedState(job(CHECKING), NOW), {}, None)
         known = observed.Command(checking.command_name(draft), "c", "1", "check", False, False)

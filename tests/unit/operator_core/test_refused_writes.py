@@ -7,7 +7,7 @@ import dataclasses
 from typing import Any, cast
 
 import pytest
-from support.scene.decisions import NOW, acts, job, pod, revision, running_status
+from support.scene.decisions import NOW, acts, ended, job, pod, revision, running_status
 
 from sparkstate_operator import (
     actions,
@@ -284,3 +284,98 @@ def test_a_secret_without_a_config_map_is_deleted_by_its_name_alone() -> None:
     kube = Kube()
     carry_out(kube, observed.ObservedState(gone, NOW), decision, Config())
     assert kube.wrote == ["delete secrets/sparkstate-uid-1-3"]
+
+
+NEWER = {"image": "example/job:2"}
+FULL = errors.Forbidden(403, "controllerrevisions is forbidden: exceeded quota: few")
+
+
+def changed(**fields: Any) -> observed.ObservedState:
+    """A newer spec, while the driver of the older one has failed."""
+    over = pod(phase="Failed", ready=False, ended=ended(1, "SlotLost"))
+    newer = job(running_status(), generation=2, **NEWER)
+    return observed.ObservedState(newer, NOW, drivers=(over,), **fields)
+
+
+def decided_on(seen: observed.ObservedState) -> actions.Decision:
+    return decide(seen, {revision().name: revision()}, revision(**NEWER), "", Config())
+
+
+@pytest.mark.fault_on("Kubernetes")
+@pytest.mark.fault(
+    broken="the API server refuses the ControllerRevision of a changed spec (a quota, a policy, another's object)",
+    when="the driver of the job fails",
+    expected="its successor is made of the revision that runs, and the spec is tried again",
+)
+def test_a_spec_that_cannot_be_kept_does_not_end_the_care_for_the_job() -> None:
+    memory, kube = Memory(), Kube(create_controllerrevisions=FULL)
+    known = {one.name: one for one in (revision(), revision(**NEWER))}
+    seen = changed()
+    with pytest.raises(errors.Forbidden):
+        asyncio.run(reconciler(kube, Config())._carry_out_job(seen, decided_on(seen), known, memory))
+    assert kube.events == [f"Forbidden: {FULL}"]
+    follows = decided_on(changed(unkept=memory.attempts.take_unkept()))
+    assert (follows.status["attempt"], follows.status["revision"]) == (2, revision().name)
+    assert follows.status["observedGeneration"] == 1
+    (degraded,) = (one for one in follows.status["conditions"] if one["type"] == "Degraded")
+    assert degraded["reason"] == "UpgradeRefused"
+    assert str(FULL) in degraded["message"]
+    assert follows.before == ()
+    assert memory.attempts.take_unkept() == "", "the look after that one tries the spec again"
+
+
+def test_a_refusal_of_anything_else_does_not_keep_a_new_spec_from_being_accepted() -> None:
+    memory, seen = Memory(), changed()
+    with pytest.raises(errors.Forbidden), memory.attempts.noting_refusals(of_spec=False):
+        raise FULL
+    assert memory.attempts.take_unkept() == ""
+    judged = dataclasses.replace(seen.job, status={**seen.job.status, "observedGeneration": 2})
+    accepted = decided_on(dataclasses.replace(seen, job=judged, unkept=str(FULL)))
+    assert "UpgradeRefused" not in str(accepted.status)
+
+
+def test_a_first_spec_that_cannot_be_kept_says_so() -> None:
+    new = observed.ObservedState(job(generation=1), NOW, unkept=str(FULL), unwritten=True)
+    found = decide(new, {}, revision(), "", Config())
+    assert (found.status["phase"], found.before, found.actions) == ("Pending", (), ())
+    assert str(FULL) in found.status["message"]
+
+
+def acting(*acts_: actions.Action) -> actions.Decision:
+    return actions.Decision(status=running_status(), actions=acts_)
+
+
+SNAPSHOT = observed.Snapshot("old", "s-1", "1", 1, NOW, {}, {}, {}, {}, ())
+LETS_GO = actions.DeleteSnapshot(SNAPSHOT, "by count")
+ASKS = actions.CreateSnapshot({"metadata": {"name": "new", "labels": {}}})
+TIDIES = actions.DeleteRevision(observed.Child("ControllerRevision", "orders-1", "r-1", "1", None, {}))
+
+
+@pytest.mark.fault_on("Kubernetes")
+@pytest.mark.fault(
+    broken="a quota has no room for another StateSnapshot, or a policy forbids to delete one",
+    when="a periodic savepoint is due",
+    expected="the refusal is told, and the other acts of the look are done all the same",
+)
+@pytest.mark.parametrize(
+    ("refused", "done"),
+    [
+        ("create_statesnapshots", ["delete statesnapshots/old", "delete controllerrevisions/orders-1"]),
+        ("delete_statesnapshots", ["create statesnapshots/new", "delete controllerrevisions/orders-1"]),
+    ],
+)
+def test_a_refused_snapshot_hinders_no_other_act(refused: str, done: list[str]) -> None:
+    kube = Kube(**{refused: FULL})
+    seen = observed.ObservedState(job(running_status()), NOW)
+    with pytest.raises(errors.Forbidden):
+        carry_out(kube, seen, acting(ASKS, LETS_GO, TIDIES), Config())
+    assert [one for one in kube.wrote if "events" not in one] == done
+    assert kube.events == [f"Forbidden: {FULL}"]
+
+
+def test_a_job_does_not_go_while_a_snapshot_of_it_may_not() -> None:
+    kube = Kube(delete_statesnapshots=FULL)
+    seen = observed.ObservedState(job(running_status(), deleting=True), NOW)
+    with pytest.raises(errors.Forbidden):
+        carry_out(kube, seen, acting(LETS_GO, TIDIES, actions.RemoveFinalizer()), Config())
+    assert [one for one in kube.wrote if "events" not in one] == []

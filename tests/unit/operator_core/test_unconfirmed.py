@@ -167,3 +167,48 @@ def test_an_older_driver_that_vanishes_while_its_successor_waits_is_waited_for_b
     assert found.status["attempt"] == 3
     assert not made(found.looks(24, 60, 10 + DEATH_S - 1))
     assert made([found.look(10 + DEATH_S + 1)])
+
+
+FAILED = pod(2, phase="Failed", ready=False, ended=ended(1, "SlotLost"))
+
+
+def beside() -> Lives:
+    """Attempt 2 was made beside attempt 1, whose pod has vanished since."""
+    found = Lives(running_status(), drivers=(DRAINED,), sightings={1: DRAINED})
+    found.looks(0, 1)
+    second = pod(2, ready=False)
+    both = (trace(1), trace(2))
+    found.look(3, drivers=(DRAINED, second), config_maps=both)
+    assert acts(found.look(10, drivers=(second,)), actions.DeleteAttempt) == []
+    assert [one["attempt"] for one in found.status["unconfirmed"]] == [1]
+    return found
+
+
+@pytest.mark.fault_on("Kubernetes")
+@pytest.mark.fault(
+    broken="the status, while a driver whose end nobody has confirmed may still write",
+    when="the next attempt is due",
+    expected="it waits for that driver all the same: the ConfigMap of the driver's attempt has stayed",
+)
+def test_a_lost_status_does_not_forget_an_older_driver_that_vanished() -> None:
+    found = beside()
+    found.status = {}
+    found.look(20, drivers=(FAILED,), sightings={})
+    assert [one["attempt"] for one in found.status["unconfirmed"]] == [1]
+    assert found.status["attempt"] == 3
+    assert not made(found.looks(24, 60, 20 + DEATH_S - 1))
+    assert made(found.looks(20 + DEATH_S + 2, 20 + DEATH_S + 3))
+
+
+def test_a_lost_status_brings_no_driver_back_that_was_seen_to_end() -> None:
+    found = beside()
+    found.status = {}
+    found.look(20, drivers=(FAILED,), sightings={1: OVER})
+    assert "unconfirmed" not in found.status
+
+
+def test_the_trace_of_a_driver_goes_when_it_can_do_no_more_harm() -> None:
+    gone = beside().look(10 + DEATH_S + 1)
+    assert [one.child.attempt for one in acts(gone, actions.DeleteAttempt)] == [1]
+    ended_ = beside().look(11, sightings={1: OVER})
+    assert [one.child.attempt for one in acts(ended_, actions.DeleteAttempt)] == [1]

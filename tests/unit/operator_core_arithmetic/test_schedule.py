@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from sparkstate_operator.core import schedule, settings
 from sparkstate_operator.core.schedule import Plan
+from sparkstate_spec import periodic
 
 CREATED = datetime(2026, 11, 1, 12, 0, 30, tzinfo=UTC)
 HOURLY = Plan("uid-1", CREATED, interval_s=3600.0)
@@ -118,7 +119,7 @@ def test_a_clock_that_has_jumped_leaves_no_silence(plan: Plan, steps: list[float
         done |= {found.scheduled} if found else set()
     now = max(now, CREATED)
     taken = 0
-    looks = 3 + int(schedule.SOON_S / plan.interval_s if plan.interval_s else 1)
+    looks = 3 + int(periodic.SOON_S / plan.interval_s if plan.interval_s else 1)
     for _ in range(looks):
         now += timedelta(seconds=schedule.wait_s(plan, now) + 0.002)
         found = schedule.due(plan, now, done, False)

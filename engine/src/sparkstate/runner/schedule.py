@@ -19,8 +19,6 @@ from sparkstate_spec import periodic, rules
 
 PERIODIC_PREFIX = "periodic-"
 ON_STOP_PREFIX = "stop-"
-SOON_MS = 60_000
-"""How far a clock may have been ahead and still be believed; the operator has the same bound."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +111,8 @@ def since(done: Collection[int], *, first_start_ms: int, now_ms: int) -> int:
     A time that is still to come was read from a clock that was ahead. It does not count, because nothing would be due
     until that time.
     """
-    return max((moment for moment in (first_start_ms, *done) if moment <= now_ms + SOON_MS), default=0)
+    latest_ms = now_ms + periodic.SOON_S * 1000
+    return max((moment for moment in (first_start_ms, *done) if moment <= latest_ms), default=0)
 
 
 def _utc(moment_ms: int) -> datetime:

@@ -22,8 +22,6 @@ from sparkstate_spec import periodic, units
 EPOCH = datetime(2020, 1, 1, tzinfo=UTC)
 MAX_CRON_JITTER_S = 60
 """Many jobs say ``0 3 * * *``; they begin within a minute, not at one instant."""
-SOON_S = 60.0
-"""How far another machine's clock may be ahead and still be believed."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +64,7 @@ def due(plan: Plan, now: datetime, done: Collection[datetime], in_flight: bool) 
 
 def believed(done: Collection[datetime], now: datetime) -> list[datetime]:
     """Those points that no clock which was ahead has made."""
-    return [time for time in done if time <= now + timedelta(seconds=SOON_S)]
+    return [time for time in done if time <= now + timedelta(seconds=periodic.SOON_S)]
 
 
 def wait_s(plan: Plan, now: datetime) -> float:

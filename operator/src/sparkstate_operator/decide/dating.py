@@ -9,9 +9,9 @@ from __future__ import annotations
 from datetime import timedelta
 
 from sparkstate_operator import clock
-from sparkstate_operator.core.schedule import SOON_S
 from sparkstate_operator.decide import unconfirmed
 from sparkstate_operator.decide.draft import Draft
+from sparkstate_spec.periodic import SOON_S
 
 
 def mend(draft: Draft) -> None:

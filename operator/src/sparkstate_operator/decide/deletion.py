@@ -88,8 +88,8 @@ def _data_is_there(draft: Draft) -> Step | None:
 
 
 def _driver_may_live(draft: Draft) -> Step | None:
-    """Last, for it knows no policy: of a driver whose revision nobody knows (its object is gone, and the spec is wrong)
-    only the end can be asked for and waited for."""
+    """It knows no policy: of a driver whose revision nobody knows (its object is gone, and the spec is wrong) only the
+    end can be asked for and waited for."""
     revision = draft.revision or draft.wanted
     alive = (pod for pod in draft.seen.drivers if pod.death is not Death.CONFIRMED)
     dangerous = any(
@@ -99,7 +99,22 @@ def _driver_may_live(draft: Draft) -> Step | None:
     return _clear if dangerous else None
 
 
-STEPS = (_is_not_begun, _is_late, _attempt_may_write, _data_is_there, _driver_may_live)
+def _snapshots_are_there(draft: Draft) -> Step | None:
+    """Last, because most of what they name has gone with the data. The job stays for it: once it is gone, nobody paces
+    their deletions. Thousands of them, each with a Job, began in one look."""
+    if not _purges(draft) or draft.seen.namespace_terminating:
+        return None
+    return _delete_snapshots if removing.too_many_snapshots(draft) else None
+
+
+STEPS = (
+    _is_not_begun,
+    _is_late,
+    _attempt_may_write,
+    _data_is_there,
+    _driver_may_live,
+    _snapshots_are_there,
+)
 """None of them: the policy is done, and the job goes."""
 
 
@@ -130,8 +145,11 @@ def _begin(draft: Draft, _: Config) -> None:
 
 def _give_up(draft: Draft, config: Config) -> None:
     # The object goes with its conditions; of what hindered the purge, this Event is all that is left.
-    why = commanding.hindrance(_command(draft)) if _purges(draft) else ""
-    told = f"the deletion's deadline passed{f' ({why})' if why else ''}: {removing.kept(draft)}"
+    command = _command(draft)
+    why = commanding.hindrance(command) if _purges(draft) else ""
+    is_purged = _purges(draft) and _stage(draft, command) is Stage.DONE
+    rest = "the data is deleted, and the rest of the job goes at once" if is_purged else removing.kept(draft)
+    told = f"the deletion's deadline passed{f' ({why})' if why else ''}: {rest}"
     draft.note("DeletionDegraded", told, warning=True)
     removing.tell_name(draft, config)
     removing.remove_all(draft, purged=_purges(draft))
@@ -158,6 +176,15 @@ def _clear(draft: Draft, _: Config) -> None:
     _end_attempt(draft)
     removing.delete_pods(draft)
     draft.wait(POLL_S)
+    draft.wait_until(_deadline(draft))
+
+
+def _delete_snapshots(draft: Draft, _: Config) -> None:
+    """Some at a time. The end of each deletion is an event."""
+    _end_attempt(draft)
+    draft.say("the job's StateSnapshots are deleted, some at a time")
+    removing.delete_some_snapshots(draft)
+    draft.wait(commanding.RUNS_S)
     draft.wait_until(_deadline(draft))
 
 

@@ -163,7 +163,8 @@ def _live(draft: Draft, revision: Revision, pod: observed.Pod) -> None:
     if pod.last_ended is not None:
         ends.remember(draft, pod, pod.last_ended)
     draft.say(f"the driver waits for init container {pod.preparing}" if pod.preparing else "")
-    draft.degraded = troubles.of(draft.revision or revision, pod, report) or draft.degraded
+    unheard = troubles.unheard(draft)
+    draft.degraded = troubles.of(draft.revision or revision, pod, report) or unheard or draft.degraded
     draft.happened(precedence.first(LIVING, pod, report) or job_life.PREPARES)
     # Whatever happens to the pod is an event; a driver that runs is listened to between two looks.
     if report is not None and not _runs(pod, report):

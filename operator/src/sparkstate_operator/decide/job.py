@@ -91,13 +91,19 @@ def _is_invalid(draft: Draft) -> Step | None:
     return _keep_running if draft.wanted is None else None
 
 
+def _is_refused(draft: Draft) -> Step | None:
+    """Before it is accepted: nothing else was done in the look that tried to keep it. Without this, a quota that was
+    full of revisions ended all care for the job that runs."""
+    return _put_off if _is_new(draft) and draft.seen.unkept else None
+
+
 def _is_known(draft: Draft) -> Step | None:
     """Only a new generation asks for a change. If a new default of the chart did, or one of a newer operator, an
     upgrade of the operator would restart every job."""
     return _go_on if not _is_new(draft) and draft.revision is not None else None
 
 
-SPECS = (_is_invalid, _is_known)
+SPECS = (_is_invalid, _is_refused, _is_known)
 """None of them: the spec is accepted, and becomes what is wanted."""
 
 
@@ -123,6 +129,15 @@ def _go_on(draft: Draft) -> None:
         draft.wanted = draft.aim
     else:
         draft.wanted = refusing.due(draft, checking.LONGEST_REFUSED_S) or draft.revision
+
+
+def _put_off(draft: Draft) -> None:
+    """The job goes on as it was, and the spec counts as not yet judged."""
+    _go_on(draft)
+    why = f"the API server refuses to keep the new spec as a ControllerRevision: {draft.seen.unkept}"
+    draft.invalid = "" if draft.wanted is not None else why
+    draft.degraded = ("UpgradeRefused", why)
+    draft.wait(refusing.RETRY_S)
 
 
 def _accept(draft: Draft) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from sparkstate_operator import actions, labels, observed
 from sparkstate_operator.core import job_life, naming
-from sparkstate_operator.decide import recovering
+from sparkstate_operator.decide import recovering, unconfirmed
 from sparkstate_operator.decide.draft import Draft
 
 
@@ -51,6 +51,7 @@ def _fill_phase(draft: Draft) -> None:
         draft.happened(job_life.TRACED)
     if not _is_lost(draft):
         return
+    unconfirmed.recover(draft)
     if _accepted_for(draft) == draft.seen.job.generation:
         draft.status["observedGeneration"] = draft.seen.job.generation
     if not draft.seen.drivers:

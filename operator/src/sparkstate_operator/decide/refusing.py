@@ -11,18 +11,18 @@ from datetime import timedelta
 
 from sparkstate_operator import clock
 from sparkstate_operator.core import job_life, quota
-from sparkstate_operator.core.schedule import SOON_S
 from sparkstate_operator.decide.draft import Draft
 from sparkstate_operator.observed import Death
 from sparkstate_operator.plan import Revision
+from sparkstate_spec.periodic import SOON_S
 
 RETRY_S = 30.0
 LONGEST_RETRY_S = 600.0
 
 
 def of_pod(draft: Draft, wanted: Revision) -> None:
-    """The API server refuses the new pod."""
-    why = f"the API server refuses the new pod, so the old one runs on: {draft.seen.refused}"
+    """The API server refuses an object of the new attempt."""
+    why = f"the API server refuses an object of the new attempt, so the old one runs on: {draft.seen.refused}"
     note(draft, wanted, why)
 
 

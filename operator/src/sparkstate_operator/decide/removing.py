@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sparkstate_operator import actions, kept_name, labels
+from sparkstate_operator import actions, kept_name, labels, observed
 from sparkstate_operator.config import Config
-from sparkstate_operator.core import naming
+from sparkstate_operator.core import naming, retention
 from sparkstate_operator.decide.draft import Draft
 
 
@@ -45,15 +45,40 @@ def remove_all(draft: Draft, *, purged: bool) -> None:
     delete_pods(draft)
     draft.acts.extend(actions.DeleteCommand(command) for command in seen.commands)
     if purged:
-        own = (one for one in seen.snapshots if one.labels.get(labels.JOB_UID) == seen.job.uid)
-        draft.acts.extend(
-            actions.DeleteSnapshot(one, "the job is purged") for one in own if one.deleting_at is None
-        )
+        _delete(draft, _left(draft))
     draft.acts.extend(actions.DeleteAttempt(child) for child in seen.config_maps)
     draft.acts.extend(_secret_alone(draft))
     draft.acts.extend(actions.DeleteChild(child) for child in seen.children or ())
     draft.acts.extend(actions.DeleteRevision(child) for child in seen.revisions)
     draft.acts.append(actions.RemoveFinalizer())
+
+
+def too_many_snapshots(draft: Draft) -> bool:
+    """Whether more of the job's snapshots are left than may be deleted beside those that are being deleted."""
+    return len(_left(draft)) > _room(draft)
+
+
+def delete_some_snapshots(draft: Draft) -> None:
+    """The oldest of the job's snapshots, as many as retention would delete at once: each may need a Job with a pod."""
+    _delete(draft, _left(draft)[: _room(draft)])
+
+
+def _delete(draft: Draft, snapshots: list[observed.Snapshot]) -> None:
+    draft.acts.extend(actions.DeleteSnapshot(one, "the job is purged") for one in snapshots)
+
+
+def _own(draft: Draft) -> list[observed.Snapshot]:
+    return [one for one in draft.seen.snapshots if one.labels.get(labels.JOB_UID) == draft.seen.job.uid]
+
+
+def _left(draft: Draft) -> list[observed.Snapshot]:
+    left = [one for one in _own(draft) if one.deleting_at is None]
+    return sorted(left, key=lambda one: (one.created, one.name))
+
+
+def _room(draft: Draft) -> int:
+    begun = [one.deleting_at for one in _own(draft) if one.deleting_at is not None]
+    return retention.room(begun, draft.now)
 
 
 def give_up_number(draft: Draft) -> None:

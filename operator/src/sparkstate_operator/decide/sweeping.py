@@ -5,6 +5,7 @@ from __future__ import annotations
 from sparkstate_operator import actions, observed
 from sparkstate_operator.config import DriverRole
 from sparkstate_operator.core import job_life, naming
+from sparkstate_operator.decide import unconfirmed
 from sparkstate_operator.decide.draft import TERMINAL, Draft
 from sparkstate_operator.observed import Death
 from sparkstate_operator.plan import Revision
@@ -14,16 +15,17 @@ KEPT_REVISIONS = 10
 
 def sweep(draft: Draft, role: DriverRole) -> None:
     """Executors of a driver, or of a life of it, that is over; pods that a sidecar keeps after their driver's end, or
-    that are alive after the job's; Secret and ConfigMap of older attempts; revisions that nothing names.
+    that are alive after the job's; Secret and ConfigMap of older attempts whose drivers have ended; revisions without
+    a name in the status.
 
     The newest attempt's ConfigMap stays: its trace keeps the number from being used again.
     ``role``: of drivers with executors.
     """
     _executors(draft)
     newest = max((child.attempt or 0 for child in draft.seen.config_maps), default=0)
-    with_pod = {pod.attempt for pod in draft.seen.drivers}
+    needed = {pod.attempt for pod in draft.seen.drivers} | unconfirmed.attempts(draft)
     for child in draft.seen.config_maps:
-        if child.attempt is not None and child.attempt < newest and child.attempt not in with_pod:
+        if child.attempt is not None and child.attempt < newest and child.attempt not in needed:
             draft.acts.append(actions.DeleteAttempt(child))
     for pod in draft.seen.drivers:
         if pod.lingers:

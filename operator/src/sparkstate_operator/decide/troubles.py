@@ -4,15 +4,29 @@ from __future__ import annotations
 
 from sparkstate_operator import observed
 from sparkstate_operator.decide import backend_mismatch, precedence
+from sparkstate_operator.decide.draft import Draft
 from sparkstate_operator.plan import Revision
 
 Trouble = tuple[str, str]
+_UNHEARD = "DriverUnheard"
 PULL_ERRORS = frozenset({"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull"})
 
 
 def of(revision: Revision, pod: observed.Pod, report: observed.Report | None) -> Trouble | None:
     """The trouble that says most; None if all is well."""
     return precedence.first(TROUBLES, revision, pod, report)
+
+
+def unheard(draft: Draft) -> Trouble | None:
+    """The driver answers with what the operator does not take: the job runs, and nobody hears of its checkpoints. The
+    first look that finds it records an Event."""
+    if not draft.seen.unheard:
+        return None
+    told = f"the driver of attempt {draft.attempt} runs, and cannot be heard: {draft.seen.unheard}"
+    known = [one.get("reason") for one in draft.seen.job.status.get("conditions") or ()]
+    if _UNHEARD not in known:
+        draft.note("DriverUnheard", told, warning=True)
+    return _UNHEARD, told
 
 
 def of_command(pod: observed.Pod) -> Trouble | None:

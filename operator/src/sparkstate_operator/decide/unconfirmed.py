@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from sparkstate_operator import clock
+from sparkstate_operator.core import naming
 from sparkstate_operator.decide.draft import Draft
 from sparkstate_operator.observed import Death
 from sparkstate_operator.plan import DEFAULT_DEATH_S, Revision
@@ -63,6 +64,20 @@ def remember(draft: Draft, dangerous: frozenset[int]) -> None:
         if not _is_dead(draft, attempt) and not _is_over(draft, attempt)
     }
     _put(draft, {**gone, **dict.fromkeys(dangerous)})
+
+
+def attempts(draft: Draft) -> frozenset[int]:
+    """The attempts of all these drivers. Their ConfigMaps stay, as traces for :func:`recover`."""
+    return frozenset(_known(draft))
+
+
+def recover(draft: Draft) -> None:
+    """The status was lost. The time begins anew for each older attempt whose ConfigMap is there without a pod."""
+    there = {pod.attempt for pod in draft.seen.drivers}
+    traces = {child.attempt or naming.TRACE for child in draft.seen.config_maps}
+    lost = {one for one in traces - there if naming.TRACE < one < draft.attempt and not _is_dead(draft, one)}
+    if lost:
+        _put(draft, {**dict.fromkeys(lost, draft.later(_death_s(draft))), **_known(draft)})
 
 
 def mend(draft: Draft, soon_s: float) -> None:

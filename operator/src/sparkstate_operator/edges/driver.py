@@ -114,7 +114,7 @@ class Drivers:
         url = f"http://{host}:{self._port}/v1/progress"
         who = (uid, 0)
         if (pause_s := self._doubts.pause_s(who)) > 0:
-            raise errors.DriverUnavailable(f"GET {url}: no answer lately; asked again in {pause_s:.0f} s")
+            raise self._doubts.kind(who)(f"GET {url}: no answer lately; asked again in {pause_s:.0f} s")
         async with self._aside(), self._doubted_calls if self._doubts.has(who) else self._calls:
             answer, data = await self._exchange("GET", url, {"Authorization": f"Bearer {key}"}, None, who)
         told = answer.headers.get(COMMAND_HEADER)
@@ -142,9 +142,7 @@ class Drivers:
         url = f"http://{host}:{self._port}{path}"
         who = (uid, attempt)
         if method == "GET" and (pause_s := self._doubts.pause_s(who)) > 0:
-            raise errors.DriverUnavailable(
-                f"{method} {url}: no answer lately; asked again in {pause_s:.0f} s"
-            )
+            raise self._doubts.kind(who)(f"{method} {url}: no answer lately; asked again in {pause_s:.0f} s")
         key = keys.token if self._older.get(uid) == attempt else keys.read if method == "GET" else keys.admin
         answer, data = await self._asked(method, url, key, body, who)
         by_token = False
@@ -195,8 +193,8 @@ class Drivers:
             raise errors.DriverUnavailable(f"{what}: no whole answer within {TIMEOUT_S:.0f} s") from error
         except (aiohttp.ClientError, OSError) as error:
             raise errors.DriverUnavailable(f"{what}: {type(error).__name__}: {error}") from error
-        except errors.DriverUnavailable:
-            self._doubts.add(who)
+        except errors.DriverUnavailable as error:
+            self._doubts.add(who, type(error))
             raise
         self._doubts.end(who)
         return answer, data
@@ -207,7 +205,7 @@ class _Doubts:
 
     def __init__(self, clock_: clock.Clock) -> None:
         self._clock = clock_
-        self._known: dict[tuple[str, int], tuple[int, float]] = {}
+        self._known: dict[tuple[str, int], tuple[int, float, type[errors.DriverUnavailable]]] = {}
 
     def has(self, who: tuple[str, int]) -> bool:
         return who in self._known
@@ -216,13 +214,19 @@ class _Doubts:
         """How long it is not to be polled yet."""
         return self._known[who][1] - self._clock.monotonic() if who in self._known else 0.0
 
-    def add(self, who: tuple[str, int]) -> None:
+    def kind(self, who: tuple[str, int]) -> type[errors.DriverUnavailable]:
+        """The error of the last call to it."""
+        return self._known[who][2] if who in self._known else errors.DriverUnavailable
+
+    def add(
+        self, who: tuple[str, int], kind: type[errors.DriverUnavailable] = errors.DriverUnavailable
+    ) -> None:
         now_s = self._clock.monotonic()
         # Attempts that have ended are never asked again.
         self._known = {one: known for one, known in self._known.items() if known[1] + FORGET_S > now_s}
-        failures = self._known.get(who, (0, 0.0))[0] + 1
+        failures = (self._known[who][0] if who in self._known else 0) + 1
         pause_s = min(FIRST_PAUSE_S * 2.0 ** min(failures - 1, 10), LONGEST_PAUSE_S)
-        self._known[who] = (failures, now_s + pause_s)
+        self._known[who] = (failures, now_s + pause_s, kind)
 
     def end(self, who: tuple[str, int]) -> None:
         self._known.pop(who, None)
