@@ -302,7 +302,8 @@ class KeyedFunction:
     @property
     def state_premises(self) -> Mapping[str, str]:
         """Facts beside types on which the meaning of the function's state depends, by names that a person knows. A
-        snapshot keeps them, and a restore with others is refused. Windows have some; other functions have none."""
+        snapshot keeps them, and a restore with others is refused. Functions of ours have some, such as windows; those
+        of a job's author have none."""
         return {}
 
     @property

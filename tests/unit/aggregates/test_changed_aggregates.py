@@ -17,6 +17,7 @@ from sparkstate import errors
 from sparkstate.aggregates.accumulators import Output
 from sparkstate.aggregates.deviations import Deviation
 from sparkstate.aggregates.distinct import DistinctCount
+from sparkstate.aggregates.ends import EndValue
 from sparkstate.aggregates.extremes import Extreme
 from sparkstate.aggregates.session_aggregation import SessionAggregation
 from sparkstate.aggregates.slices import Slices
@@ -164,6 +165,24 @@ def test_state_of_an_older_version_has_no_premises_and_is_compared_by_its_types_
         assert {row.total for row in same.output()} == {4}
         with pytest.raises(errors.StateMigrationError, match=r"state 'rows' .* was PACKED<.* is now PACKED<"):
             other.restore(taken)
+
+
+@pytest.mark.parametrize("ends", [EndValue, Extreme], ids=["last", "max"])
+def test_a_value_that_a_shorter_column_cannot_take_names_the_aggregate_and_the_remedy(ends: Any) -> None:
+    def output(kind: pa.DataType) -> tuple[Output, ...]:
+        return (Output("most", "max", ends(kind, True), "v", kind, "max(v)"),)
+
+    with (
+        harness("numbers", "hashmap", 1, outputs=output(LONG)) as before,
+        harness("numbers", "hashmap", 1, outputs=output(pa.int32())) as now,
+    ):
+        before.process_element({"k": 1, "v": 2**40, "s": "a"}, 3)
+        now.restore(before.snapshot())
+        with pytest.raises(
+            errors.UserCodeError,
+            match=r"aggregate 'most', max\(v\): a value in state does not fit .*1099511627776.*cast the column",
+        ):
+            now.process_watermark(10_000)
 
 
 SESSIONS = SessionAggregation(Slices(20, 20, lateness=5), ("k",), (TOTAL,))

@@ -173,3 +173,31 @@ def test_a_slot_counts_rows_behind_the_watermark_and_sends_each_side_the_columns
     assert [driven.rows_of(overlay, tag.tag_id) for tag in LATE] == [[(1,)], [("x",)]]
     assert driven.rows_of(overlay) == [("a", 2, "y", 10)]
     operator.close()
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "message"),
+    [
+        ((-5, 10), (-5, 20), "upper bound was 10 ms and is now 20 ms"),
+        ((-5, 20), (-5, 0), "upper bound was 20 ms and is now 0 ms or less"),
+        ((3, 20), (-5, 20), "lower bound was 0 ms or more and is now -5 ms"),
+    ],
+)
+def test_bounds_that_say_for_how_long_rows_wait_belong_to_the_state(
+    before: tuple[int, int], now: tuple[int, int], message: str
+) -> None:
+    with harness(join(*before)) as first, harness(join(*now)) as second:
+        first.process_rows_of_both([(0, {"k": "a", "id": 1}, 0), (1, {"k": "a", "name": "x"}, 0)], -1)
+        with pytest.raises(errors.StateMigrationError, match=rf"{message}.*another uid"):
+            second.restore(first.snapshot())
+
+
+def test_a_bound_for_which_no_row_waits_may_change() -> None:
+    with harness(join(3, 20)) as first, harness(join(5, 20)) as second:
+        first.process_rows_of_both([(0, {"k": "a", "id": 1}, 0), (0, {"k": "a", "id": 2}, 2)], -1)
+        second.restore(first.snapshot())
+        second.process_rows_of_both([(1, {"k": "a", "name": "x"}, 6)], 30)
+        assert [tuple(row) for row in (plain(stamped)[1] for stamped in second.output())] == [
+            ("a", 1, "x", 6)
+        ]
+        assert second.state("left_buffer", "a") is None

@@ -141,3 +141,19 @@ def test_a_sum_of_bigint_wraps_around_and_is_refused_where_a_row_may_be_rejected
         pytest.raises(errors.UserCodeError, match=f"{2**63} .*does not fit the declared type LONG"),
     ):
         driven.process_elements(rows)
+
+
+@pytest.mark.parametrize("before", [RollingRows, RollingBatches])
+@pytest.mark.parametrize("now", [RollingRows, RollingBatches])
+def test_another_running_value_does_not_go_on_where_one_was(before: Any, now: Any) -> None:
+    with harness(before(rolling("sum"))) as first, harness(now(rolling("max"))) as second:
+        first.process_element({"k": "a", "v": 5, "tag": 0})
+        with pytest.raises(
+            errors.StateMigrationError, match=r"running value was sum and is now max.*another uid"
+        ):
+            second.restore(first.snapshot())
+    with harness(before(rolling("sum"))) as first, harness(now(rolling("sum"))) as second:
+        first.process_element({"k": "a", "v": 5, "tag": 0})
+        second.restore(first.snapshot())
+        second.process_element({"k": "a", "v": 2, "tag": 1})
+        assert [tuple(row) for row in second.output()] == [("a", 7, 0)]

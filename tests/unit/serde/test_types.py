@@ -51,6 +51,7 @@ GOOD = [
     pytest.param(NAMED, Row.of(a=1, **{'odd "name"': ["x", None]}), id="named row"),
     pytest.param(Types.ENUM("A", "B"), "B", id="enum"),
     pytest.param(Types.PICKLED_BYTE_ARRAY(), {"any": {1, 2}}, id="pickled"),
+    pytest.param(Types.LIST(Types.PICKLED_BYTE_ARRAY()), [None, {1}], id="list of pickled with None"),
     pytest.param(PACKED, bytes(range(18)), id="packed row"),
     pytest.param(
         PackedType(list(map(str, range(40))), [Types.LONG()] * 40), bytes(325), id="wide packed row"

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sparkstate import columns
-from sparkstate.aggregates.aggregate import Aggregate, Codes, Rows, numbers
+from sparkstate import columns, errors
+from sparkstate.aggregates.aggregate import Accumulators, Aggregate, Codes, Rows, numbers
 from sparkstate.aggregates.slices import Flags, Times
 from sparkstate.aggregates.sums import Count
 from sparkstate.batches.functions import BatchRuntimeContext
@@ -176,9 +176,20 @@ class StoredAccumulators:
         """The columns of the result."""
         rows: npt.NDArray[np.int64] = numbers(entries[0][0], np.int64)[0]
         return [
-            output.aggregate.result(parts, rows)
-            for output, parts in zip(self._outputs, entries[1:], strict=True)
+            _result(output, parts, rows) for output, parts in zip(self._outputs, entries[1:], strict=True)
         ]
+
+
+def _result(output: Output, parts: Accumulators, rows: npt.NDArray[np.int64]) -> pa.Array:
+    """The column of one aggregate."""
+    try:
+        return output.aggregate.result(parts, rows)
+    except pa.ArrowInvalid as error:
+        raise errors.StateError(
+            f"aggregate {output.name!r}, {output.definition or output.kind}: a value in state does not fit the type of "
+            f"its column, which was wider when the value was stored ({error}); cast the column to its earlier type "
+            "before keyed()"
+        ) from None
 
 
 class _Layout:

@@ -10,7 +10,7 @@ its side's late output if there is one. A row at the watermark is not late for t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -104,6 +104,16 @@ class IntervalJoin(KeyedCoProcessFunction):
     @property
     def needs_event_time(self) -> bool:
         return True
+
+    @property
+    def state_premises(self) -> Mapping[str, str]:
+        """The timer of a row was set by the bound of its time, and a timer tells by the bound which rows expire: with
+        another one these rows would stay for ever. A bound for which rows do not wait may change."""
+        left, right = (max(side.most, 0) for side in self._sides)
+        return {
+            "lower bound": f"{-right} ms" if right else "0 ms or more",
+            "upper bound": f"{left} ms" if left else "0 ms or less",
+        }
 
     def open(self, ctx: RuntimeContext) -> None:
         self._given.open(ctx)

@@ -12,7 +12,7 @@ same states and the same results.
 from __future__ import annotations
 
 import decimal
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -70,6 +70,11 @@ class Rolling:
         """The columns that are taken from a key's first row."""
         return tuple(name for name in self.columns if name not in (*self.keys, self.field))
 
+    @property
+    def premises(self) -> Mapping[str, str]:
+        """A sum and the greatest value have one type, and neither goes on where the other was."""
+        return {"running value": self.how}
+
     def value_descriptor(self) -> ValueStateDescriptor:
         """The state of the running value. Whole numbers and floats are kept with 64 bits."""
         declared = self.types[self.columns.index(self.field)]
@@ -122,6 +127,10 @@ class RollingRows(KeyedProcessFunction):
         self._others_at = [rolling.columns.index(name) for name in rolling.others]
         self._fold = _FOLDS[rolling.how]
 
+    @property
+    def state_premises(self) -> Mapping[str, str]:
+        return self._rolling.premises
+
     def open(self, ctx: RuntimeContext) -> None:
         self._value = ctx.get_state(self._rolling.value_descriptor())
         self._first = ctx.get_state(self._rolling.first_descriptor()) if self._others_at else None
@@ -148,6 +157,10 @@ class RollingBatches(KeyedBatchFunction):
 
     def __init__(self, rolling: Rolling) -> None:
         self._rolling = rolling
+
+    @property
+    def state_premises(self) -> Mapping[str, str]:
+        return self._rolling.premises
 
     def open(self, ctx: BatchRuntimeContext) -> None:
         self._value = ctx.get_state(self._rolling.value_descriptor())

@@ -142,7 +142,8 @@ class ListType(TypeInformation):
     def __init__(self, name: str, element: TypeInformation) -> None:
         self.name = name
         self.element = element
-        self._nullable = name in ("BASIC_ARRAY", "OBJECT_ARRAY")
+        # Pickle takes None as a value, in a list too.
+        self._nullable = name in ("BASIC_ARRAY", "OBJECT_ARRAY") or isinstance(element, PickledType)
         self.wire = list[element.wire | None] if self._nullable else list[element.wire]  # type: ignore[name-defined]
 
     def describe(self) -> str:
