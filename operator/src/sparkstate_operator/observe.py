@@ -34,7 +34,7 @@ _TOO_LONG = (
     "an image with a newer engine, which shortens its status"
 )
 _LONGEST = 300
-"""Characters of what is told of an invalid answer."""
+"""Characters of the text about an invalid answer."""
 STANDING = (k.SERVICES, k.SERVICE_ACCOUNTS, k.ROLES, k.ROLE_BINDINGS)
 
 

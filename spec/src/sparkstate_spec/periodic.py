@@ -1,5 +1,5 @@
-"""Periodic savepoints: the time between two of them, and whose clock is believed, as the runner and the operator both
-take them."""
+"""Periodic savepoints: the time between two of them, and whose clock is believed, as both the runner and the operator
+read it."""
 
 from __future__ import annotations
 

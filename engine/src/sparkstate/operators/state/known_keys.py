@@ -164,8 +164,8 @@ class LongKeys:
     def add_longs(
         self, keys: Longs, valid: value_columns.Flags, kgs: KeyGroups, each_once: bool = False
     ) -> Numbers:
-        """The numbers of these keys, of which those that are not ``valid`` are null. ``each_once``: no key comes
-        twice."""
+        """The numbers of these keys, of which those that are not ``valid`` are null. ``each_once``: all of
+        these keys differ."""
         if not valid.all():
             numbers = np.full(len(keys), NULL_KEY, np.int64)
             numbers[valid] = self.add_longs(keys[valid], valid[valid], kgs[valid], each_once)

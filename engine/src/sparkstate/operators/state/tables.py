@@ -140,8 +140,8 @@ class OperatorTables:
     def prefetch_longs(
         self, overlay: Overlay, keys: pa.Array, kgs: KeyGroups, each_once: bool = False
     ) -> Numbers:
-        """The same for an array of whole numbers, where the overlay has its keys as ``LongKeys``. ``each_once``: no key
-        comes twice."""
+        """The same for an array of whole numbers, where the overlay has its keys as ``LongKeys``. ``each_once``: all
+        of these keys differ."""
         known = overlay.known
         assert isinstance(known, LongKeys)
         had_null, before = known.has_null, len(known)
