@@ -9,7 +9,7 @@ import pytest
 from support.storage.stores import ManualClock
 
 from sparkstate import errors
-from sparkstate.control import driver_life, shortening
+from sparkstate.control import driver_life, status_limit
 from sparkstate.control.documents import (
     JobIdentity,
     JobStatus,
@@ -105,8 +105,8 @@ def test_a_status_that_is_too_long_leaves_details_out_and_says_so(
 ) -> None:
     status = crowded(**fields)
     assert size(status) > driver.LONGEST
-    found = shortening.shortened(status)
-    assert size(found) <= shortening.LONGEST < driver.LONGEST
+    found = status_limit.shortened(status)
+    assert size(found) <= status_limit.LONGEST < driver.LONGEST
     assert found.notices[0].startswith(
         f"this status leaves out {left_out}: it would have {size(status)} bytes"
     )
@@ -115,7 +115,7 @@ def test_a_status_that_is_too_long_leaves_details_out_and_says_so(
 
 def test_a_status_that_fits_stays_as_it_is() -> None:
     status = running().status()
-    assert shortening.shortened(status) is status
+    assert status_limit.shortened(status) is status
 
 
 def test_a_short_text_stays_as_it_is_and_a_long_one_keeps_head_and_tail() -> None:

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Path, Query, Response
 from pydantic import JsonValue
 
 from sparkstate import errors
-from sparkstate.control import documents, examples, failures, metrics, picture, port, shortening
+from sparkstate.control import documents, examples, failures, metrics, picture, port, status_limit
 
 _PROBLEMS: Final[dict[int | str, dict[str, Any]]] = {
     401: {"description": "No token, or a wrong one. The body is empty."},
@@ -105,7 +105,7 @@ class JobRoutes:
     def status(self) -> documents.JobStatus:
         """Everything that is known about the job at this moment. Of a status that is too long, metrics of functions and
         other details are left out; a notice says which."""
-        return shortening.shortened(self._job.status())
+        return status_limit.shortened(self._job.status())
 
     def checkpoints(self) -> list[documents.CheckpointInfo]:
         """A bounded history, with the checkpoint in progress at its end."""
