@@ -1,5 +1,5 @@
-"""Periodic savepoints: the time between two of them, and whose clock is believed, as both the runner and the operator
-read it."""
+"""Periodic savepoints, for the runner and the operator alike: the time between two of them, and how far a clock may be
+ahead and still be believed."""
 
 from __future__ import annotations
 
