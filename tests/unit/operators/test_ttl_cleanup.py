@@ -20,6 +20,7 @@ from sparkstate.operators.state.cleanup import (
     LEAST_ENTRIES,
     LEAST_REST_MS,
     MOST_ENTRIES,
+    called_ms,
     pace_of,
     rest_ms,
 )
@@ -184,6 +185,15 @@ def test_epochs_for_a_sweep_alone_come_until_all_has_gone(
     config: Any, idle_ms: int, removed: int, rest: int | None
 ) -> None:
     assert rest_ms(config.build(), idle_ms, removed) == rest
+
+
+def test_a_clock_that_is_set_back_keeps_no_idle_job_busy():
+    """The sweeps of an idle job went on until the clock was past the time of the last call again."""
+    called = called_ms(None, 10 * HOUR_MS, is_called=True)
+    for now in range(HOUR_MS, 6 * HOUR_MS + 1, HOUR_MS):
+        called = called_ms(called, now, is_called=False)
+    assert called == HOUR_MS
+    assert rest_ms(StateTtlConfig.new_builder(HOUR_MS).build(), 6 * HOUR_MS - called, 0) is None
 
 
 @pytest.mark.parametrize(

@@ -65,8 +65,8 @@ class Cleanup:
         """Sweep the states of these handles by the times of an overlay that was committed."""
         self._watermark = overlay.new_watermark
         times = Times(overlay.processing_time, overlay.new_watermark)
-        if self._called_ms is None or overlay.has_rows or overlay.timers_fired:
-            self._called_ms = times.processing_time
+        is_called = overlay.has_rows or bool(overlay.timers_fired)
+        self._called_ms = called_ms(self._called_ms, times.processing_time, is_called)
         idle_ms = times.processing_time - self._called_ms
         sweep = Sweep()
         for handle in handles:
@@ -113,6 +113,12 @@ def _period_ms(config: StateTtlConfig) -> int:
     if compact_filter is not None:
         period = min(period, compact_filter.periodic_compaction_time.to_milliseconds())
     return period
+
+
+def called_ms(before_ms: int | None, now_ms: int, is_called: bool) -> int:
+    """When the function was called last. A clock that was set back counts as a call: a job without input would go on
+    with epochs for sweeps alone until the clock is past that time again."""
+    return now_ms if before_ms is None or is_called or now_ms < before_ms else before_ms
 
 
 def rest_ms(config: StateTtlConfig, idle_ms: int, removed: int) -> int | None:
