@@ -194,7 +194,7 @@ class BatchKeys:
     def _running(self, column: Column, start: Any, how: running.Running) -> pa.Array:
         values = self.column(column)
         starts = None if start is None else per_key(self, start)
-        return running.over(self.codes, self.count, values, starts, how)
+        return running.over(self.codes, self.count, values, starts, how, self._each_once)
 
 
 def to_array(values: Any) -> pa.Array:

@@ -62,9 +62,15 @@ def rank(codes: npt.NDArray[np.int32], count: int) -> npt.NDArray[np.int64]:
 
 
 def over(
-    codes: npt.NDArray[np.int32], count: int, values: pa.Array, start: pa.Array | None, how: Running
+    codes: npt.NDArray[np.int32],
+    count: int,
+    values: pa.Array,
+    start: pa.Array | None,
+    how: Running,
+    is_each_once: bool,
 ) -> pa.Array:
-    """One value per row. ``start``: one per key, null for none. Nulls in ``values`` count as nothing."""
+    """One value per row. ``start``: one per key, null for none. Nulls in ``values`` count as nothing.
+    ``is_each_once`` is what ``each_once`` says of the codes."""
     kind = _kind(values.type, how)
     if start is not None and start.type != kind and not pa.types.is_null(start.type):
         has_float = pa.types.is_floating(kind) or pa.types.is_floating(start.type)
@@ -74,7 +80,7 @@ def over(
     is_float = pa.types.is_floating(kind)
     values = values.cast(kind, safe=not (is_float or (how is SUM and pa.types.is_uint64(values.type))))
     start = pa.nulls(count, kind) if start is None else start.cast(kind, safe=not is_float)
-    if each_once(codes, count):
+    if is_each_once:
         return _of_one_row(values, start, kind, how)
     order = order_by_code(codes, count)
     sizes = np.bincount(codes, minlength=count)
