@@ -96,7 +96,8 @@ CONTENDERS = {
 
 @dataclass(frozen=True)
 class Load:
-    """What the contenders are given. ``keys`` 0: no key comes twice; None: as many as the options say."""
+    """What the contenders are given. ``keys`` 0: no key comes twice; None: as many as the options say. ``managed``: the
+    memory of a slot, where the options say how many times as much state there is."""
 
     contenders: tuple[str, ...]
     keys: int | None = None
@@ -138,7 +139,6 @@ LOADS = {
     ),
     "large": Load(
         ("identity", "rocksdb", "rocksdb-compiled", "rocksdb-batches"),
-        keys=10 * LARGE_SLOTS * (LARGE_MANAGED_MIB << 20) // LARGE_STATE_BYTES,
         rows_part=4,
         functions={"sum": "padded", "batches": "padded-batches"},
         managed=f"{LARGE_MANAGED_MIB}Mi",
@@ -187,6 +187,12 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--epochs", type=int, default=10, help=f"epochs a run; {WARM_UP} are not counted")
     parser.add_argument("--rounds", type=int, default=5, help="alternating rounds (default 5)")
     parser.add_argument("--keys", type=int, default=50_000, help="keys of the load sum (default 50,000)")
+    parser.add_argument(
+        "--times",
+        type=float,
+        default=10,
+        help="state of the load large, as a multiple of its slots' managed memory (default 10)",
+    )
     parser.add_argument("--slots", type=int, default=2, help="slots, and cores of Spark (default 2)")
     parser.add_argument("--only", nargs="+", choices=CONTENDERS, help="these contenders, and identity")
     parser.add_argument("--loads", nargs="+", choices=LOADS, default=list(LOADS))
@@ -231,9 +237,8 @@ def trace_one(options: argparse.Namespace) -> None:
     target = RESULTS / f"{options.loads[0]}-{name}.trace.json.gz"
     described = machine.description(sys.argv[1:])
     try:
-        keys = options.keys if load.keys is None else load.keys
         rows = options.rows // load.rows_part
-        folder = data.make(scratch / "in", rows, options.epochs, keys, load.fills)
+        folder = data.make(scratch / "in", rows, options.epochs, _keys(load, options), load.fills)
         run = traced.record(_setup(ours_of_it, load), folder, options.slots, scratch)
         trace_events.write(run, target)
         lines = [f"{word}: {told}" for word, told in described.items()]
@@ -248,7 +253,7 @@ def trace_one(options: argparse.Namespace) -> None:
 def measure_load(load: str, options: argparse.Namespace, scratch: Path) -> list[dict[str, Any]]:
     """Results of all contenders on one load."""
     given = LOADS[load]
-    keys = options.keys if given.keys is None else given.keys
+    keys = _keys(given, options)
     all_rows = options.rows // given.rows_part
     whole = data.make(scratch / "in", all_rows, options.epochs, keys, given.fills)
     few = data.make(scratch / "few", min(SLOW_ROWS, options.rows), min(SLOW_EPOCHS, options.epochs), keys)
@@ -273,6 +278,13 @@ def measure_load(load: str, options: argparse.Namespace, scratch: Path) -> list[
             )
     base = statistics.median(rounds["identity"])
     return [_result(load, name, rounds[name], cpu_s[name], base, options) for name in names]
+
+
+def _keys(load: Load, options: argparse.Namespace) -> int:
+    """Keys of a load; 0: no key comes twice."""
+    if load.managed is not None:
+        return int(options.times * LARGE_SLOTS * (LARGE_MANAGED_MIB << 20) / LARGE_STATE_BYTES)
+    return int(options.keys if load.keys is None else load.keys)
 
 
 def _setup(setup: ours.Setup, load: Load) -> ours.Setup:

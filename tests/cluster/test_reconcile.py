@@ -141,6 +141,21 @@ def test_a_finished_job_rests(operated: OperatedNamespace) -> None:
     assert operated.conditions()["Ready"]["status"] == "True"
 
 
+def test_a_finished_job_is_deleted_after_the_time_of_its_spec(operated: OperatedNamespace) -> None:
+    operated.apply(ttlSecondsAfterFinished=3600)
+    operated.running()
+    operated.kubelet.end("orders-driver-1", 0, {"reason": "Finished", "message": "all is committed"})
+    finished = operated.until_phase("Finished")
+    assert finished["completionTime"]
+    operated.apply(ttlSecondsAfterFinished=3)
+    operated.cluster.until(
+        lambda: operated.cluster.get("ssj", operated.name, operated.namespace) is None, "the job is gone"
+    )
+    assert "Expired" in operated.reasons()
+    for kind in ("pods", "configmaps", "secrets", "serviceaccounts", "controllerrevisions"):
+        assert operated.cluster.items(kind, operated.namespace, "sparkstate.io/job=orders") == []
+
+
 SIDECAR = {"name": "logs", "image": "example/logs:1"}
 
 

@@ -35,6 +35,7 @@ SNAPSHOT = (
 )  # fmt: skip
 REGISTERED = (Write.CREATE_COMMAND, Write.DELETE_COMMAND)
 IN_FLIGHT = (Write.CREATE_COMMAND, Write.DELETE_COMMAND, Write.REMOVE_FINALIZER)
+EXPIRY = (Write.DELETE_JOB,)
 DELETION = (Write.DELETE_CHILD, Write.DELETE_REVISION, Write.REMOVE_FINALIZER)
 
 
@@ -227,6 +228,20 @@ def deletion_life(restarted: Restarted) -> None:
         assert operated.cluster.items(kind, operated.namespace, "sparkstate.io/job=orders") == []
 
 
+def expiry_life(restarted: Restarted) -> None:
+    """A job finishes and is deleted after its time, by the operator itself."""
+    operated = restarted.operated
+    operated.cluster.apply(operated.document(ttlSecondsAfterFinished=2))
+    restarted.start(crashing=True)
+    run_newest(restarted)
+    operated.kubelet.end("orders-driver-1", 0, {"reason": "Finished", "message": "all is committed"})
+    restarted.until(
+        lambda: operated.cluster.get("ssj", operated.name, operated.namespace) is None, "the job is gone"
+    )
+    restarted.until(lambda: restarted.crashed, "the write was reached", 10)
+    assert "Expired" in operated.reasons()
+
+
 @contextlib.contextmanager
 def namespaced(cluster: Cluster, folder: Path) -> Iterator[OperatedNamespace]:
     with cluster.namespace() as namespace:
@@ -264,6 +279,7 @@ def one_attempt_one_pod(operated: OperatedNamespace) -> None:
         pytest.param(snapshot_life, SNAPSHOT, id="snapshot"),
         pytest.param(registered_life, REGISTERED, id="registered"),
         pytest.param(in_flight_life, IN_FLIGHT, id="in flight"),
+        pytest.param(expiry_life, EXPIRY, id="expiry"),
         pytest.param(deletion_life, DELETION, id="deletion"),
     ],
 )
@@ -291,4 +307,4 @@ def test_a_crash_at_any_write_changes_nothing_in_the_end(
 
 
 def test_every_write_of_the_operator_has_its_crash() -> None:
-    assert {*START, *FAILOVER, *HANDOVER, *SNAPSHOT, *DELETION} == set(Write)
+    assert {*START, *FAILOVER, *HANDOVER, *SNAPSHOT, *EXPIRY, *DELETION} == set(Write)

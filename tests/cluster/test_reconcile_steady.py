@@ -191,6 +191,11 @@ NOT_IN_EVERY_LIFE = {
     # An apply that creates is a patch in the audit log: test_an_apply_needs_the_right_to_create_too
     ("create", "", "services"),
     ("create", "", "serviceaccounts"),
+    (
+        "delete",
+        "sparkstate.io",
+        "statefulsparkjobs",
+    ),  # test_a_finished_job_is_deleted_after_the_time_of_its_spec
     ("delete", "rbac.authorization.k8s.io", "roles"),  # of older operators: test_driver_rights
     ("create", "rbac.authorization.k8s.io", "rolebindings"),
 }

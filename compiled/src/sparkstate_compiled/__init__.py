@@ -8,5 +8,5 @@ from __future__ import annotations
 
 from typing import Final
 
-INTERFACE: Final = 1
+INTERFACE: Final = 2
 """The engine uses the module only if this is the number that it was written for."""

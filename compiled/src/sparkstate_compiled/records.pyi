@@ -33,7 +33,9 @@ class Source:
 
 class Loop:
     row: Any
-    def __new__(cls, cursor: Any, cursor_class: type, row_class: type) -> Loop: ...
+    def __new__(
+        cls, cursor: Any, cursor_class: type, row_class: type, copied: Callable[[Any], Any]
+    ) -> Loop: ...
     def run(
         self,
         process: Callable[..., Any],

@@ -502,16 +502,18 @@ cdef class Source:
 
 @cython.final
 cdef class Loop:
-    """Calls a function for each row. ``row`` is the one that was at hand last."""
+    """Calls a function for each row. ``row`` is the one that was at hand last. ``copied`` makes what was yielded
+    independent of what the function does with it afterwards."""
     cdef Position position
-    cdef object cursor, row_class
+    cdef object cursor, row_class, copied
     cdef list namespaced
     cdef bint is_plain
     cdef readonly object row
 
-    def __cinit__(self, object cursor not None, object cursor_class not None, object row_class not None):
+    def __cinit__(self, object cursor not None, object cursor_class not None, object row_class not None,
+                  object copied not None):
         self.position = Position(cursor, cursor_class)
-        self.cursor, self.row_class = cursor, row_class
+        self.cursor, self.row_class, self.copied = cursor, row_class, copied
         self.namespaced = cursor.namespaced
         self.is_plain = records_is_plain(row_class)
 
@@ -539,7 +541,7 @@ cdef class Loop:
                     for item in result:
                         if is_odd or not output.take(item):
                             is_odd = True
-                            rest.append(item)
+                            rest.append(self.copied(item))
                 else:
                     is_odd = self.extend(result, rest, output, is_odd)
             if PyList_GET_SIZE(self.namespaced):
@@ -550,7 +552,7 @@ cdef class Loop:
     cdef bint extend(self, object result, list rest, Output output, bint is_odd) except -1:
         """The same for anything else that can be iterated: as a list takes it."""
         cdef list items = []
-        items.extend(result)
+        items.extend(map(self.copied, result))
         for item in items:
             if is_odd or not output.take(item):
                 is_odd = True

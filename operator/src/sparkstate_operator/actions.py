@@ -47,6 +47,7 @@ class Write(enum.StrEnum):
     LET_CLAIM = "let-claim"
     CREATE_SNAPSHOT = "create-snapshot"
     DELETE_SNAPSHOT = "delete-snapshot"
+    DELETE_JOB = "delete-job"
     CREATE_COMMAND = "create-command"
     DELETE_COMMAND = "delete-command"
     WRITE_SNAPSHOT_STATUS = "write-snapshot-status"
@@ -197,6 +198,11 @@ class DeleteSnapshot:
 
 
 @dataclass(frozen=True)
+class DeleteJob:
+    """The StatefulSparkJob itself, unless it has changed since the look. Its deletion then goes its usual way."""
+
+
+@dataclass(frozen=True)
 class CreateCommand:
     """An engine command as a Job."""
 
@@ -232,7 +238,7 @@ class DeleteCommand:
 Action = (
     AddFinalizer | RemoveFinalizer | CreateRevision | EnsureChildren | StartAttempt | DeletePod | DeleteAttempt
     | DeleteSecret | DeleteChild | DeleteRevision | TriggerSavepoint | LetClaim | CreateSnapshot | DeleteSnapshot
-    | CreateCommand | CreateCheck | DeleteCommand
+    | DeleteJob | CreateCommand | CreateCheck | DeleteCommand
 )  # fmt: skip
 
 

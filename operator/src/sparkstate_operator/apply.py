@@ -25,7 +25,7 @@ from sparkstate_operator.objects import check, children, commands, driver
 from sparkstate_operator.objects.parts import Context
 
 _log = logging.getLogger(__name__)
-Named = observed.Child | observed.Command | observed.Pod | observed.Snapshot
+Named = observed.Child | observed.Command | observed.Pod | observed.Job | observed.Snapshot
 Ours = observed.Job | observed.Snapshot
 
 STANDING: Mapping[str, tuple[k.Kind, Write]] = {
@@ -177,6 +177,9 @@ class Applier:
                 await self._delete_secret(attempt, seen.job.namespace, seen.job.uid)
             case actions.DeleteCommand(command):
                 await self.delete_command(command, seen.job.namespace)
+            case actions.DeleteJob():
+                job = seen.job
+                await self._delete(Write.DELETE_JOB, k.JOBS, job.namespace, job, job.resource_version)
             case actions.LetClaim(pod):
                 own = keys.of_attempt(self._key, seen.job.uid, pod.attempt)
                 await self._write(
@@ -318,18 +321,12 @@ class Applier:
 
     async def trigger(self, action: actions.TriggerSavepoint, uid: str) -> None:
         """Ask the driver."""
-        attempt = action.pod.attempt
+        ip, attempt = action.pod.ip, action.pod.attempt
         own = keys.of_attempt(self._key, uid, attempt)
         await self._write(
             Write.TRIGGER_SAVEPOINT,
             lambda: self._drivers.trigger(
-                action.pod.ip,
-                own,
-                uid,
-                attempt,
-                action.trigger_id,
-                stop=action.stop,
-                directory=action.directory,
+                ip, own, uid, attempt, action.trigger_id, stop=action.stop, directory=action.directory
             ),
         )
 

@@ -18,7 +18,7 @@ Rule = dict[str, Any]
 _ALONE = ("get", "list", "create", "delete")
 
 VERBS: tuple[tuple[k.Kind, str, tuple[str, ...]], ...] = (
-    (k.JOBS, "", ("get", "list", "watch", "patch")),
+    (k.JOBS, "", ("get", "list", "watch", "patch", "delete")),
     (k.JOBS, "status", ("update",)),
     (k.SNAPSHOTS, "", ("get", "list", "watch", "create", "patch", "delete")),
     (k.SNAPSHOTS, "status", ("update",)),

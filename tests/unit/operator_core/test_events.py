@@ -124,6 +124,7 @@ JOB: dict[str, Callable[[], actions.Decision]] = {
     "LineageContested": contested,
     "RestoreBlocked": lambda: look(running_status(), over(3, "RestoreBlocked")),
     "Finished": lambda: look(running_status(), over(0, "Finished")),
+    "Expired": lambda: look(running_status(phase="Finished"), ttlSecondsAfterFinished=0),
     "SpecInvalid": lambda: look(running_status(), pod(), generation=2, invalid="no"),
     "Upgrading": lambda: look(running_status(), pod(), generation=2, **NEWER),
     "StateNotChecked": unchecked,
@@ -198,7 +199,7 @@ SNAPSHOT: dict[str, Callable[[], actions.Decision]] = {
     "DataKept": lambda: snap(GOING, deleting=True, namespace_terminating=True),
 }
 NORMAL = {
-    "AttemptStarted", "DriverStopped", "Finished", "Upgrading", "Suspending", "Suspended", "Resumed",
+    "AttemptStarted", "DriverStopped", "Finished", "Expired", "Upgrading", "Suspending", "Suspended", "Resumed",
     "SavepointCompleted", "StatusRebuilt", "SnapshotCompleted", "SnapshotRegistered", "DataDeleted",
 }  # fmt: skip
 """The others are warnings."""

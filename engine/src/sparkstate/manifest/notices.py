@@ -23,6 +23,7 @@ NO_EFFECT = {
     "upgradeMode": "nobody changes the manifest of a running job",
     "upgradeCheck": "`sparkstate check` asks before an upgrade",
     "deletion": "there is no object to delete; the state stays in storage",
+    "ttlSecondsAfterFinished": "there is no object to delete",
     "restartNonce": "every run is a start of its own",
     "s3.secretRef": "credentials come from the default chain (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, …)",
 }

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 VARIABLE: Final = "SPARKSTATE_COMPILED"
 """``0`` turns the compiled path off in a process that has it."""
-INTERFACE: Final = 1
+INTERFACE: Final = 2
 """The form of the calls that this engine makes. An extension with another number is left alone."""
 IN_USE: Final = "in use"
 NOT_INSTALLED: Final = "not installed"

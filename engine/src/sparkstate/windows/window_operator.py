@@ -26,6 +26,7 @@ from sparkstate.functions import (
     TimeDomain,
     TimerService,
 )
+from sparkstate.serde.copies import copied
 from sparkstate.windows import contexts, emission, states
 from sparkstate.windows import window as window_module
 from sparkstate.windows.assigner import WindowAssigner
@@ -185,7 +186,8 @@ class WindowOperator(KeyedProcessFunction):
 
     def _rows(self, window: Any, values: list[Any], host: contexts.Host) -> list[Any]:
         namespace = window_module.namespace_of(window)
-        return list(self._emission.rows(host.get_current_key(), window, namespace, values) or ())
+        rows = self._emission.rows(host.get_current_key(), window, namespace, values)
+        return list(map(copied, rows or ()))
 
     def _late(self, value: Any, timestamp: int | None, watermark: int, host: contexts.Host) -> list[Any]:
         """A row that is in no window: what is put out for it, if it is late."""

@@ -12,6 +12,7 @@ from sparkstate_operator.decide import (
     checking,
     dating,
     deletion,
+    expiring,
     instructing,
     job_steps,
     precedence,
@@ -176,6 +177,7 @@ def _step(draft: Draft) -> None:
         return
     draft.put("memory", _memory(wanted) or draft.status.get("memory"))
     job_steps.take(draft, wanted)
+    expiring.expire(draft, wanted)
 
 
 def _memory(revision: Revision) -> dict[str, Any]:

@@ -220,6 +220,14 @@ class StatefulSparkJobSpec(Model):
         path="allowNonRestoredState",
     )
     deletion: Deletion | None = spec_field("The fate of state when the job is deleted.", IGNORE)
+    ttl_seconds_after_finished: int | None = spec_field(
+        "This many seconds after the job has finished, the operator deletes the object, and deletion.policy decides "
+        "about its state. As in a Kubernetes Job, but a job that has failed stays. Built-in: none, it stays.",
+        IGNORE,
+        path="ttlSecondsAfterFinished",
+        ge=0,
+        le=2**31 - 1,
+    )
     s3: S3 | None = spec_field("How to reach S3.", UPGRADE)
     ui: bool | None = spec_field("Run Spark's own web UI. Built-in: {built_in}.", UPGRADE, path="ui")
     metrics_port: int | None = spec_field(

@@ -46,7 +46,7 @@ class RecordCalls:
         self.without_key(handles)
         function = self.spec.function
         yielded = user_function.calling(
-            self.spec.uid, f"epoch {overlay.epoch}: finish()", lambda: list(function.finish() or ())
+            self.spec.uid, f"epoch {overlay.epoch}: finish()", lambda: list(self.outputs.kept(function.finish() or ()))
         )
         stamps = [None] * len(yielded) if self.spec.keeps_times else None
         self.outputs.put(overlay, yielded, stamps)
@@ -137,7 +137,7 @@ class Calls(RecordCalls):
     ) -> None:
         cursor = self.cursor
         process = self.spec.function.process_element
-        extend = yielded.extend
+        extend = self.outputs.adder(yielded)
         row: Any = None
         try:
             for cursor.number, cursor.stamp, row in records:
@@ -155,6 +155,7 @@ class Calls(RecordCalls):
         """The loop for operators that may reject records, or emit timestamps."""
         cursor = self.cursor
         process = self.spec.function.process_element
+        extend = self.outputs.adder(yielded)
         emitted: list[int | None] = []
         rejected: list[Any] = []
         rejected_at: list[int | None] = []
@@ -163,7 +164,7 @@ class Calls(RecordCalls):
             try:
                 result = process(row, cursor)
                 if result is not None:
-                    yielded.extend(result)
+                    extend(result)
             except user_function.RAISED as error:
                 failure = self.user_error(overlay, error, f"row {user_function.shorten(row)}")
                 if self.spec.on_error == "fail" or isinstance(failure, errors.UserCodeError) is False:

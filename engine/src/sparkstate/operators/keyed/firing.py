@@ -98,7 +98,7 @@ class _Firing:
             on_timer: Callable[..., Any] = calls.spec.function.on_timer
             result = on_timer(timestamp, cursor)
             if result is not None:
-                self._yielded.extend(result)
+                self._yielded.extend(calls.outputs.kept(result))
         except user_function.RAISED as error:
             # The timer itself stays fired, or it would fail again in every epoch to come.
             told = self._undo(timer, error, before)

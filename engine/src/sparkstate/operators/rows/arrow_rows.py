@@ -64,13 +64,14 @@ class OutputError(Exception):
     """A yielded row does not fit the output's columns; the message says which and why."""
 
 
-def to_batch(rows: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch:
-    """Rows as a batch. A row is a tuple, list or Row by position, a dict by name, or the bare value of a single column.
+def to_batch(rows: Sequence[Any], schema: pa.Schema, kinds: set[type] | None = None) -> pa.RecordBatch:
+    """Rows as a batch; ``kinds``: their types, where they are known. A row is a tuple, list or Row by position, a dict
+    by name, or the bare value of a single column.
 
     Raises :class:`OutputError`.
     """
     width = len(schema)
-    if not all(issubclass(kind, (tuple, list)) for kind in set(map(type, rows))):
+    if not all(issubclass(kind, (tuple, list)) for kind in kinds or set(map(type, rows))):
         rows = [_by_position(row, schema) for row in rows]
     try:
         columns = list(zip(*rows, strict=True)) if rows else [()] * width

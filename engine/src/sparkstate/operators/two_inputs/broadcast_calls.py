@@ -93,7 +93,7 @@ class BroadcastCalls(PairedCalls):
                 # The handles of visited keys take their time from the cursor.
                 ctx.stamp = self.cursor.stamp = stamp
                 before = len(yielded)
-                yielded.extend(self.calls[BROADCAST](row, ctx) or ())
+                yielded.extend(self.outputs.kept(self.calls[BROADCAST](row, ctx) or ()))
                 emitted.extend([ctx.stamp] * (len(yielded) - before))
         except user_function.RAISED as error:
             raise self._broadcast_error(overlay, error, row, visits.place_of(error)) from error

@@ -83,13 +83,14 @@ class PairedCalls(RecordCalls, abc.ABC):
         emitted: list[int | None] | None,
     ) -> None:
         cursor = self.cursor
+        extend = self.outputs.adder(yielded)
         row: Any = None
         try:
             for cursor.number, cursor.stamp, call, row in records:
                 before = len(yielded)
                 result = call(row, cursor)
                 if result is not None:
-                    yielded.extend(result)
+                    extend(result)
                 if cursor.namespaced:
                     cursor.reset_namespaces()
                 if emitted is not None:
@@ -106,12 +107,13 @@ class PairedCalls(RecordCalls, abc.ABC):
     ) -> None:
         """The loop for operators that may reject records: each goes, with its columns, to the output of its input."""
         cursor = self.cursor
+        extend = self.outputs.adder(yielded)
         rejected: tuple[list[Any], list[Any]] = ([], [])
         rejected_at: tuple[list[int | None], list[int | None]] = ([], [])
         for cursor.number, cursor.stamp, call, row in records:
             before = len(yielded)
             try:
-                yielded.extend(call(row, cursor) or ())
+                extend(call(row, cursor) or ())
             except user_function.RAISED as error:
                 failure = self.user_error(overlay, error, f"row {user_function.shorten(row)}")
                 if not isinstance(failure, errors.UserCodeError):

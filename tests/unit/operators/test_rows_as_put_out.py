@@ -1,0 +1,140 @@
+"""A row stays as it was when the function put it out, whatever the function does with its values afterwards."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+from unittest import mock
+
+import pyarrow as pa
+import pytest
+from support.operators import driven as ops
+
+from sparkstate import columns
+from sparkstate.connected_functions import KeyedCoProcessFunction
+from sparkstate.functions import MAX_WATERMARK, KeyedProcessFunction, OutputTag
+from sparkstate.operators import compiled
+from sparkstate.serde.types import Types
+
+LISTS = pa.schema([("user", pa.string()), ("seen", pa.list_(pa.int64()))])
+SIDE = OutputTag("side")
+PATHS = ["Python", pytest.param("compiled", marks=pytest.mark.skipif(
+    compiled.status() not in (compiled.IN_USE, compiled.TURNED_OFF), reason="`make compiled` builds it"
+))]  # fmt: skip
+
+
+def operator_of(function: Any, path: str = "Python", **given: Any) -> Any:
+    """By a number as key, so that the compiled path can run it."""
+    with mock.patch.dict(os.environ, {compiled.VARIABLE: "1" if path == "compiled" else "0"}):
+        return ops.make_operator(function, key_columns=("amount",), key_type=Types.LONG(), **given)
+
+
+def rows_of(overlay: Any, tag: str | None = None) -> list[Any]:
+    return [tuple(row.values()) for batch in overlay.output(tag) for row in batch.to_pylist()]
+
+
+class Running(KeyedProcessFunction):
+    """A list that grows, and is put out each time; also by a timer, at the end, and to a side output."""
+
+    def open(self, ctx: Any) -> None:
+        self.seen: list[int] = []
+
+    def _more(self, value: int) -> list[int]:
+        self.seen.append(value)
+        return self.seen
+
+    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
+        ctx.timer_service().register_event_time_timer(50)
+        yield value.user, self._more(value.amount)
+        yield SIDE, (value.user, self._more(-value.amount))
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Iterator[Any]:
+        yield "timer", self._more(50)
+
+    def finish(self) -> Iterator[Any]:
+        yield "end", self._more(98)
+        yield "end", self._more(99)
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("care", [{}, {"on_error": "side-output"}], ids=["plain", "rows may be rejected"])
+def test_a_list_that_grows_is_put_out_as_it_is_each_time(path: str, care: dict[str, Any]) -> None:
+    operator = operator_of(Running(), path, output_schema=LISTS, side_schemas={"side": LISTS}, **care)
+    overlay = operator.begin(1, 0, 0)
+    operator.process_batch(overlay, ops.make_batch(("a", 1, 5), ("b", 2, 6)))
+    operator.finish(overlay, MAX_WATERMARK)
+    grown = [1, -1, 2, -2, 50, 50, 98, 99]
+    assert rows_of(overlay, "side") == [("a", grown[:2]), ("b", grown[:4])]
+    assert rows_of(overlay) == [
+        ("a", grown[:1]), ("b", grown[:3]), ("timer", grown[:5]), ("timer", grown[:6]),
+        ("end", grown[:7]), ("end", grown),
+    ]  # fmt: skip
+
+
+class OneRow(KeyedProcessFunction):
+    """Fills in the same row each time, a list or a dict, and tuples before ``since``."""
+
+    def __init__(self, row: Any, since: int) -> None:
+        self.row, self.since = row, since
+
+    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
+        if value.amount < self.since:
+            yield value.user, value.amount
+            return
+        first, second = ("user", "amount") if isinstance(self.row, dict) else (0, 1)
+        self.row[first], self.row[second] = value.user, value.amount
+        yield self.row
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("row", [["", 0], {"user": "", "amount": 0}], ids=["list", "dict"])
+def test_a_row_that_is_filled_in_again_and_again_is_put_out_as_it_is_each_time(path: str, row: Any) -> None:
+    operator = operator_of(OneRow(row, 0), path)
+    for _ in range(2):
+        overlay = ops.run(operator, ("a", 1, None), ("b", 2, None), ("c", 3, None))
+        assert rows_of(overlay) == [("a", 1), ("b", 2), ("c", 3)]
+
+
+def test_copies_begin_again_after_the_first_batch_of_such_rows() -> None:
+    operator = operator_of(OneRow(["", 0], since=3))
+    assert rows_of(ops.run(operator, ("a", 1, None), ("a", 2, None))) == [("a", 1), ("a", 2)]
+    assert rows_of(ops.run(operator, ("b", 3, None))) == [("b", 3)]
+    overlay = ops.run(operator, ("c", 4, None), ("d", 5, None), ("e", 1, None))
+    assert rows_of(overlay) == [("c", 4), ("d", 5), ("e", 1)]
+
+
+class Both(KeyedCoProcessFunction):
+    def __init__(self) -> None:
+        self.seen: list[int] = []
+
+    def process_element1(self, value: Any, ctx: Any) -> Iterator[Any]:
+        self.seen.append(value.amount)
+        yield value.user, self.seen
+
+    process_element2 = process_element1
+
+
+@pytest.mark.parametrize("on_error", ["fail", "side-output"])
+def test_two_inputs_too(on_error: str) -> None:
+    operator = ops.make_operator(
+        Both(),  # type: ignore[arg-type]
+        second_columns=("user", "amount"),
+        output_schema=LISTS,
+        on_error=on_error,
+    )
+    users, amounts = pa.array(["a", "a", "b"]), pa.array([1, 2, 3], pa.int64())
+    batch = pa.record_batch(
+        {
+            **{columns.of_input(n, "user"): users for n in range(2)},
+            **{columns.of_input(n, "amount"): amounts for n in range(2)},
+            "user": users,
+            columns.KEY_GROUP: pa.array([1, 1, 2], pa.int32()),
+            columns.TIMESTAMP: pa.array([1, 2, 3], pa.int64()),
+            columns.INPUT: pa.array([0, 0, 1], pa.int32()),
+        }
+    )
+    overlay = operator.begin(1, 0, 0)
+    operator.process_batch(overlay, batch)
+    operator.finish(overlay, 0)
+    assert rows_of(overlay) == [("a", [1]), ("a", [1, 2]), ("b", [1, 2, 3])]
