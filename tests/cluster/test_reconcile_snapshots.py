@@ -65,6 +65,31 @@ def test_a_snapshot_survives_a_restart_of_the_operator_between_trigger_and_answe
         assert len(driver.requests()) == 1
 
 
+@pytest.mark.fault_on("Kubernetes")
+@pytest.mark.fault(
+    broken="a savepoint fails",
+    when="its StateSnapshot has a backoffLimit",
+    expected="it is taken again after a pause, under another trigger id, and completes",
+)
+def test_a_savepoint_that_failed_is_taken_again(operated: OperatedNamespace) -> None:
+    operated.apply()
+    operated.until_pod(1)
+    with operated.driver() as driver:
+        operated.running()
+        operated.snapshot("one", backoffLimit=1)
+        first = driver.until_asked()
+        driver.fail(first, "disk full")
+        waits = operated.until_snapshot("one", "Pending")
+        assert (waits["failures"], waits["reason"]) == (1, "SavepointFailed")
+        assert "disk full" in waits["message"]
+        complete_next(operated, driver, 1, URI)
+        status = operated.until_snapshot("one", "Completed")
+        second = driver.requests()[-1]
+    assert (status["uri"], status["triggerId"]) == (URI, second.trigger_id)
+    assert second.trigger_id != first.trigger_id
+    assert "SnapshotRetried" in operated.reasons()
+
+
 def test_a_snapshot_of_a_job_that_does_not_run_waits_and_then_fails(operated: OperatedNamespace) -> None:
     operated.apply()
     operated.snapshot("early", timeout="8s")

@@ -47,7 +47,8 @@ class Life:
 
     def steps(self, looks: int) -> Iterator[Step]:
         """What its phase goes through in so many looks."""
-        spec = self.pick(({"jobRef": {"name": "orders"}}, {"uri": URI}))
+        taken = {"jobRef": {"name": "orders"}, "backoffLimit": self.pick((0, 2))}
+        spec = self.pick((taken, {"uri": URI}))
         odd = self.pick(({"template": {"spec": {"containers": "none"}}}, {"s3": "minio"}, *[{}] * 6))
         spec = {**spec, **odd}
         spec = {**spec, "deletionPolicy": self.pick(("Retain", "Delete"))}

@@ -194,6 +194,9 @@ GOING = {"phase": "Deleting", "uri": URI, "jobUid": "uid-1"}
 SNAPSHOT: dict[str, Callable[[], actions.Decision]] = {
     "SnapshotCompleted": lambda: snap(ASKED, report=saved("COMPLETED", location=URI)),
     "SnapshotFailed": lambda: snap(ASKED, report=saved("FAILED")),
+    "SnapshotRetried": lambda: snap(
+        ASKED, spec={"jobRef": {"name": "orders"}, "backoffLimit": 1}, report=saved("FAILED")
+    ),
     "SnapshotRegistered": lambda: snap({}, spec={"uri": URI}, commands=command("verify", epoch=1)),
     "DataDeleted": lambda: snap(GOING, deleting=True, commands=command("delete", deleted=[URI])),
     "DataKept": lambda: snap(GOING, deleting=True, namespace_terminating=True),

@@ -36,6 +36,13 @@ COMPLETED = Cause(
     _of("Triggered", "InProgress", "Failed"),
 )
 REGISTERED = Cause(Actor.OPERATOR, "the engine has read the savepoint at uri", "Completed", _of("Pending"))
+TRIED_AGAIN = Cause(
+    # Only where the driver says so: of a savepoint that was not complete in time nobody knows whether it exists.
+    Actor.OPERATOR,
+    "the savepoint failed, and backoffLimit allows another try",
+    "Pending",
+    _of("Triggered", "InProgress"),
+)
 NOT_TAKEN = Cause(
     Actor.OPERATOR,
     "the job was not ready in time, or the spec is wrong, or the savepoint at uri cannot be restored",
@@ -55,4 +62,6 @@ DELETED = Cause(
     frozenset({NEW}) | _of("Pending", "Triggered", "InProgress", "Completed", "Failed"),
 )
 
-TABLE: Final = (CREATED, CHANGED, TRIGGERED, TAKEN, COMPLETED, REGISTERED, NOT_TAKEN, FAILED, DELETED)
+TABLE: Final = (
+    CREATED, CHANGED, TRIGGERED, TAKEN, COMPLETED, REGISTERED, TRIED_AGAIN, NOT_TAKEN, FAILED, DELETED,
+)  # fmt: skip

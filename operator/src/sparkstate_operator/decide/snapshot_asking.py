@@ -79,7 +79,7 @@ def _job_is_changed(draft: SnapshotDraft) -> Hindrance | None:
 
 
 def _other_is_in_flight(draft: SnapshotDraft) -> Hindrance | None:
-    """Last, for it passes soonest, and is looked at as often."""
+    """After these, for it passes soon, and is looked at as often."""
     other = next((one for one in draft.seen.others if _is_in_flight(one)), None)
     if other is None:
         return None
@@ -87,7 +87,20 @@ def _other_is_in_flight(draft: SnapshotDraft) -> Hindrance | None:
     return Hindrance("SavepointInFlight", why, IN_FLIGHT_S)
 
 
-HINDRANCES = (_job_is_gone, _job_does_not_run, _job_is_changed, _other_is_in_flight)
+def _rests(draft: SnapshotDraft) -> Hindrance | None:
+    """Last: whatever else it waits for passes meanwhile. A time by a clock that was ahead counts for nothing."""
+    retry = clock.parse(draft.status.get("retryTime"))
+    left_s = 0.0 if retry is None else (retry - draft.seen.now).total_seconds()
+    rests = 0 < left_s <= snapshot_following.LONGEST_PAUSE_S
+    if not rests and not (draft.failures and draft.waited_s() > draft.timeout_s()):
+        return None
+    told = f"try {draft.failures} has failed"
+    if draft.reason == snapshot_following.BY_DRIVER:
+        told = str(draft.status.get("message") or told)
+    return Hindrance(snapshot_following.BY_DRIVER, told, max(left_s, POLL_S))
+
+
+HINDRANCES = (_job_is_gone, _job_does_not_run, _job_is_changed, _other_is_in_flight, _rests)
 """None of them: its trigger is written down."""
 
 
@@ -108,7 +121,7 @@ def _is_in_flight(one: observed.Snapshot) -> bool:
 
 
 def _wait(draft: SnapshotDraft, hindrance: Hindrance) -> None:
-    waited_s = draft.age_s("triggeredTime", draft.snapshot.created)
+    waited_s = draft.waited_s()
     wait_s = min(max(waited_s, POLL_S), WAIT_S)
     if waited_s > draft.timeout_s():
         why = f"not taken within {draft.timeout_s():.0f} s: {hindrance.message}"
@@ -119,6 +132,12 @@ def _wait(draft: SnapshotDraft, hindrance: Hindrance) -> None:
     draft.wait_s = wait_s if hindrance.look_s is None else hindrance.look_s
 
 
+def _trigger_id(draft: SnapshotDraft) -> str:
+    """The same for each look at the same try."""
+    first = str(draft.spec.get("triggerId") or naming.digest(draft.snapshot.uid, 32))
+    return naming.digest(f"{first} {draft.failures}", 32) if draft.failures else first
+
+
 def _trigger(draft: SnapshotDraft, driver: _RunningDriver) -> None:
     spec, job, revision = draft.spec, driver.job, driver.revision
     account = spec.get("serviceAccountName") or revision.service_account or naming.service_account(job.name)
@@ -126,7 +145,8 @@ def _trigger(draft: SnapshotDraft, driver: _RunningDriver) -> None:
     draft.fill(
         reason=None,
         message=None,
-        triggerId=spec.get("triggerId") or naming.digest(draft.snapshot.uid, 32),
+        triggerId=_trigger_id(draft),
+        retryTime=None,
         jobUid=job.uid,
         attempt=driver.pod.attempt,
         access=draft.access(spec.get("s3") or revision.get("s3"), account),

@@ -42,12 +42,21 @@ class SnapshotDraft(Pending):
         """Seconds since the time in that field."""
         return (self.seen.now - (clock.parse(self.status.get(name)) or default)).total_seconds()
 
+    def waited_s(self) -> float:
+        """Seconds since it was first asked for, or else created."""
+        return self.age_s("triggeredTime", self.snapshot.created)
+
     def timeout_s(self) -> float:
-        """How long the savepoint may take."""
+        """How long the savepoint may take, with all tries."""
         told = self.spec.get("timeout")
         if told:
             return units.duration_s(str(told))
         return self.revision.savepoint_s if self.revision else 600.0
+
+    @property
+    def failures(self) -> int:
+        """How many tries have failed before this one."""
+        return int(self.status.get("failures") or 0)
 
     @property
     def reason(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 
 from sparkstate_operator import actions, clock
 from sparkstate_operator.core import snapshot_life, transitions
@@ -12,8 +13,13 @@ from sparkstate_operator.decide.snapshot_draft import SnapshotDraft
 from sparkstate_spec import units
 
 Step = Callable[[SnapshotDraft], None]
+BY_DRIVER = "SavepointFailed"
+"""The reason where the driver says that it has failed."""
 LATE_S = 60.0
 """The driver is asked this often about a savepoint that was not complete in time."""
+FIRST_PAUSE_S = 10.0
+LONGEST_PAUSE_S = 360.0
+"""Before a savepoint that failed is tried again: as long as before another pod of a Kubernetes Job."""
 
 
 def follow(draft: SnapshotDraft) -> None:
@@ -42,6 +48,13 @@ def _is_complete(draft: SnapshotDraft) -> Step | None:
     return _complete if _state(draft) == "COMPLETED" else None
 
 
+def _is_tried_again(draft: SnapshotDraft) -> Step | None:
+    """Before the failure counts: another try may succeed, and there is time for it."""
+    is_allowed = draft.failures < int(draft.spec.get("backoffLimit") or 0)
+    is_in_time = draft.waited_s() + _pause_s(draft) < draft.timeout_s()
+    return _try_again if _state(draft) == "FAILED" and is_allowed and is_in_time else None
+
+
 def _has_failed(draft: SnapshotDraft) -> Step | None:
     """Before the timeout: the driver's reason tells more."""
     return _fail_by_driver if _state(draft) == "FAILED" else None
@@ -49,8 +62,7 @@ def _has_failed(draft: SnapshotDraft) -> Step | None:
 
 def _takes_too_long(draft: SnapshotDraft) -> Step | None:
     """Even while the driver takes it: a user waits no longer than the timeout says."""
-    late = draft.age_s("triggeredTime", draft.snapshot.created) > draft.timeout_s()
-    return _fail_in_time if late else None
+    return _fail_in_time if draft.waited_s() > draft.timeout_s() else None
 
 
 def _is_taken(draft: SnapshotDraft) -> Step | None:
@@ -58,7 +70,7 @@ def _is_taken(draft: SnapshotDraft) -> Step | None:
     return _note_taken if draft.answer() else None
 
 
-FOLLOWED = (_job_is_gone, _is_complete, _has_failed, _takes_too_long, _is_taken)
+FOLLOWED = (_job_is_gone, _is_complete, _is_tried_again, _has_failed, _takes_too_long, _is_taken)
 """If none applies, no driver knows of it yet, as far as we know."""
 
 
@@ -89,6 +101,11 @@ FOLLOWED_LATE = (_is_complete_somewhere, _has_failed_late, _job_is_gone_late, _w
 
 def _state(draft: SnapshotDraft) -> str:
     return str(draft.answer().get("status", ""))
+
+
+def _pause_s(draft: SnapshotDraft) -> float:
+    """Before the next try."""
+    return float(min(FIRST_PAUSE_S * 2 ** min(draft.failures, 10), LONGEST_PAUSE_S))
 
 
 def _runs(draft: SnapshotDraft) -> bool:
@@ -140,8 +157,22 @@ def _fail_without_job(draft: SnapshotDraft) -> None:
 
 
 def _fail_by_driver(draft: SnapshotDraft) -> None:
-    why = str(draft.answer().get("failure") or "the driver gave no reason")
-    fail(draft, snapshot_life.FAILED, "SavepointFailed", why)
+    fail(draft, snapshot_life.FAILED, BY_DRIVER, _why(draft))
+
+
+def _try_again(draft: SnapshotDraft) -> None:
+    """Under another trigger id: the driver answers for this one what it knows. There is no data of it."""
+    failures, pause_s = draft.failures + 1, _pause_s(draft)
+    retry = clock.text(draft.seen.now + timedelta(seconds=pause_s))
+    told = f"try {failures} of {int(draft.spec['backoffLimit']) + 1} failed: {_why(draft)}; the next one: {retry}"
+    draft.happened(snapshot_life.TRIED_AGAIN)
+    draft.fill(triggerId=None, failures=failures, retryTime=retry, reason=BY_DRIVER, message=told)
+    draft.note("SnapshotRetried", told, warning=True)
+    draft.wait_s = pause_s
+
+
+def _why(draft: SnapshotDraft) -> str:
+    return str(draft.answer().get("failure") or "the driver gave no reason")
 
 
 def _stop_without_job(draft: SnapshotDraft) -> None:

@@ -65,6 +65,13 @@ class StateSnapshotSpec(Model):
         "checkpointing.timeout.",
         IGNORE,
     )
+    backoff_limit: int | None = spec_field(
+        "A savepoint that failed is tried again so many times, after pauses of 10s, 20s, 40s and so on up to 6m, as "
+        "long as its timeout allows; only with jobRef. Built-in: 0.",
+        IGNORE,
+        ge=0,
+        le=1000,
+    )
     template: PodTemplate | None = spec_field(
         "Pod template of the commands that read and delete the data: where they may run, pull secrets, and for file:// "
         "the volumes, with volumeMounts in a container named command. Built-in: taken from the driver of jobRef's job.",
@@ -107,6 +114,8 @@ class StateSnapshotStatus(Model):
     lineage: str | None = status_field("Id of the lineage that it was taken from.")
     slots: int | None = status_field("Slots that the job ran with.")
     size: str | None = status_field("Size of the whole state.")
+    failures: int | None = status_field("How many tries have failed and were followed by another one.")
+    retry_time: datetime | None = status_field("The next try follows after this time.", strict=False)
     triggered_time: datetime | None = status_field("When it was first asked for.", strict=False)
     completed_time: datetime | None = status_field("When it completed.", strict=False)
     duration: str | None = status_field("How long it took.")

@@ -44,6 +44,10 @@ class PlayedDriver(control_job.InMemoryJob):
             request.trigger_id, status=documents.SavepointPhase.COMPLETED, location=location, epoch=7
         )
 
+    def fail(self, request: SavepointTrigger, failure: str) -> None:
+        """The savepoint has failed."""
+        self.finish_savepoint(request.trigger_id, status=documents.SavepointPhase.FAILED, failure=failure)
+
     def checkpoints_done(self, number: int) -> None:
         """So many checkpoints have completed."""
         self.update(last_checkpoint=control_job.checkpoint(number), checkpoints_completed=number)

@@ -1,0 +1,130 @@
+"""A savepoint that failed is tried again, as its object allows."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from support.scene.decisions import NOW, acts, job, pod, revision, running_status
+
+from sparkstate_operator import actions, clock, labels, observed
+from sparkstate_operator.config import Config
+from sparkstate_operator.decide import snapshot
+from sparkstate_operator.decide.snapshot_following import LONGEST_PAUSE_S
+
+FAILED = {"status": "FAILED", "failure": "disk full"}
+RUNNING = observed.Report({"phase": "RUNNING"})
+
+
+class Tried:
+    """One snapshot, look by look."""
+
+    def __init__(self, limit: int | None, timeout: str = "1h", **spec: Any) -> None:
+        told = {} if limit is None else {"backoffLimit": limit}
+        self.spec = {"jobRef": {"name": "orders"}, "timeout": timeout, **told, **spec}
+        self.status: dict[str, Any] = {}
+        self.now = NOW
+
+    def look(self, savepoint: dict[str, Any] | None = None, running: bool = True) -> actions.Decision:
+        one = observed.Snapshot(
+            name="one", uid="s-1", resource_version="1", generation=1, created=NOW, spec=self.spec,
+            status=self.status, labels={}, annotations={}, finalizers=(labels.FINALIZER,),
+        )  # fmt: skip
+        report = observed.Report({"phase": "RUNNING"}, savepoint) if running else None
+        seen = observed.ObservedSnapshot(one, self.now, job(running_status()), pod(), report)
+        decision = snapshot.decide(seen, revision(), Config())
+        self.status = dict(decision.status)
+        return decision
+
+    def ask(self) -> str:
+        """The trigger id of the try that begins."""
+        self.look()
+        assert self.status["phase"] == "Triggered"
+        (asked,) = acts(self.look(), actions.TriggerSavepoint)
+        return str(asked.trigger_id)
+
+    def until(self, moment: str) -> float:
+        """Go on to that time; the seconds until then."""
+        found = clock.parse(moment)
+        assert isinstance(found, datetime)
+        before, self.now = self.now, found
+        return (found - before).total_seconds()
+
+
+def test_each_try_has_a_trigger_of_its_own_and_the_pauses_double() -> None:
+    one = Tried(limit=8)
+    triggers, pauses = [], []
+    for number in range(1, 9):
+        triggers.append(one.ask())
+        failed = one.look(FAILED)
+        assert (one.status["phase"], one.status["failures"]) == ("Pending", number)
+        assert "disk full" in one.status["message"]
+        assert [note.reason for note in failed.notes] == ["SnapshotRetried"]
+        waits = one.look()
+        assert (waits.status["phase"], waits.status["reason"]) == ("Pending", "SavepointFailed")
+        assert waits.status["message"] == failed.status["message"], "each change is a write"
+        pauses.append(one.until(one.status["retryTime"]))
+        assert waits.wait_s == pauses[-1]
+    assert len(set(triggers)) == 8
+    assert pauses == [10, 20, 40, 80, 160, 320, LONGEST_PAUSE_S, LONGEST_PAUSE_S]
+    assert one.ask() not in triggers
+    last = one.look(FAILED)
+    assert (one.status["phase"], one.status["reason"]) == ("Failed", "SavepointFailed")
+    assert [note.reason for note in last.notes] == ["SnapshotFailed"]
+
+
+def test_a_try_that_succeeds_completes_the_snapshot() -> None:
+    one = Tried(limit=2, triggerId="mine")
+    assert one.ask() == "mine"
+    one.look(FAILED)
+    one.until(one.status["retryTime"])
+    assert one.ask() not in ("mine", "")
+    one.look({"status": "COMPLETED", "location": "s3://b/1", "epoch": 7})
+    assert (one.status["phase"], one.status["uri"], one.status["failures"]) == ("Completed", "s3://b/1", 1)
+    assert one.status.keys().isdisjoint(("reason", "message", "retryTime"))
+
+
+@pytest.mark.parametrize("limit", [None, 0])
+def test_without_a_limit_the_first_failure_counts(limit: int | None) -> None:
+    one = Tried(limit)
+    one.ask()
+    one.look(FAILED)
+    assert one.status["phase"] == "Failed"
+
+
+def test_no_try_begins_that_could_not_end_within_the_timeout() -> None:
+    one = Tried(limit=9, timeout="25s")
+    one.ask()
+    one.look(FAILED)
+    one.until(one.status["retryTime"])
+    one.ask()
+    one.look(FAILED)
+    assert one.status["phase"] == "Failed", "the next one would follow after 20 s"
+
+
+def test_a_job_that_is_away_until_the_timeout_fails_it_with_the_reason() -> None:
+    one = Tried(limit=9, timeout="60s")
+    one.ask()
+    one.look(FAILED)
+    one.now += timedelta(seconds=30)
+    assert one.look(running=False).status["reason"] == "JobNotRunning"
+    one.now += timedelta(seconds=40)
+    one.look()
+    assert (one.status["phase"], one.status["reason"]) == ("Failed", "SavepointFailed"), "it is not asked for"
+
+
+def test_a_time_by_a_clock_that_was_ahead_holds_nothing_up() -> None:
+    one = Tried(limit=2)
+    one.ask()
+    one.look(FAILED)
+    one.status["retryTime"] = clock.text(NOW + timedelta(days=1))
+    one.ask()
+
+
+def test_a_timeout_is_no_failure_that_is_tried_again() -> None:
+    one = Tried(limit=2, timeout="60s")
+    one.ask()
+    one.now += timedelta(seconds=61)
+    one.look({"status": "IN_PROGRESS"})
+    assert (one.status["phase"], one.status["reason"]) == ("Failed", "Timeout"), "it may exist yet"
