@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sparkstate.cli import main
 from sparkstate.control import documents
 from sparkstate.control.client import ControlRefused
 from sparkstate.control.documents import SavepointPhase
@@ -27,7 +29,9 @@ def published(folder: Path, up_to: int | None = None) -> Counter[tuple[Any, ...]
     return found
 
 
-def test_a_savepoint_is_idempotent_restores_elsewhere_and_closes_its_job(tmp_path: Path) -> None:
+def test_a_savepoint_is_idempotent_restores_elsewhere_and_closes_its_job(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     rows = totals.make_input(tmp_path / "in", files=4)
     document = driving.manifest(tmp_path, "totals.py", trigger={"processingTime": "100ms"})
     with driving.Driver(tmp_path, document) as first, first.client() as client:
@@ -61,6 +65,13 @@ def test_a_savepoint_is_idempotent_restores_elsewhere_and_closes_its_job(tmp_pat
     assert (Path(saved["location"].removeprefix("file://")) / "_metadata").is_file()
     totals.check(tmp_path / "out", rows)
     assert len(totals.read(tmp_path / "out" / "quiet")) >= 50
+    sums: Counter[str] = Counter()
+    for k, _, v, *_ in rows:
+        sums[k] += v
+    capsys.readouterr()
+    assert main.main(["savepoints", "read", saved["location"], "--state", "total"]) == 0
+    entries = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {entry["key"]: entry["value"] for entry in entries} == dict(sums)
 
     copy = driving.manifest(
         tmp_path,

@@ -19,6 +19,7 @@ from sparkstate.cli import (
     explain,
     init,
     jobs,
+    reading,
     run,
     stored_jobs,
     sweeping,
@@ -69,7 +70,7 @@ COMMANDS = (
 )
 for command in COMMANDS:
     cli.add_command(command)
-for command in (verifying.verify, sweeping.sweep):
+for command in (verifying.verify, reading.read, sweeping.sweep):
     stored_jobs.savepoints.add_command(command)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from sparkstate import errors
 from sparkstate.serde import containers, enums, expiring, packed, scalars
@@ -178,7 +178,9 @@ class Types:
         return containers.MapType(key_type_info, value_type_info)
 
 
-_SCALARS: Final[dict[str, Callable[[], TypeInformation]]] = {
+Scalars: TypeAlias = Mapping[str, Callable[[], TypeInformation]]
+"""Types without arguments, by their descriptions."""
+_SCALARS: Final[Scalars] = {
     name: getattr(Types, name)
     for name in (
         "BOOLEAN", "BYTE", "SHORT", "INT", "LONG", "FLOAT", "DOUBLE", "CHAR", "STRING", "BIG_INT", "BIG_DEC",
@@ -188,16 +190,20 @@ _SCALARS: Final[dict[str, Callable[[], TypeInformation]]] = {
 _ONE_ARGUMENT: Final = ("LIST", "PRIMITIVE_ARRAY", "BASIC_ARRAY", "OBJECT_ARRAY")
 
 
-def parse(description: str) -> TypeInformation:
+WITHOUT_PICKLE: Final[Scalars] = {**_SCALARS, "PICKLED_BYTE_ARRAY": containers.UnreadPickleType}
+"""For readers that must not run code: pickled objects are ``containers.UnreadPickle``."""
+
+
+def parse(description: str, scalars: Scalars = _SCALARS) -> TypeInformation:
     """The type of a stable description (inverse of ``TypeInformation.describe``)."""
     ttl, description = expiring.split(description)
-    found = _parse_all(description)
+    found = _parse_all(description, scalars)
     return found if ttl is None else expiring.ExpiringType(found, ttl)
 
 
-def _parse_all(description: str) -> TypeInformation:
+def _parse_all(description: str, scalars: Scalars) -> TypeInformation:
     try:
-        found, end = _parse(description, 0)
+        found, end = _parse(description, 0, scalars)
     except (
         ValueError, IndexError, TypeError, AttributeError, RecursionError, errors.StateError
     ) as error:  # fmt: skip
@@ -209,18 +215,18 @@ def _parse_all(description: str) -> TypeInformation:
     return found
 
 
-def _parse(text: str, at: int) -> tuple[TypeInformation, int]:
+def _parse(text: str, at: int, scalars: Scalars) -> tuple[TypeInformation, int]:
     end = at
     while end < len(text) and (text[end].isalnum() or text[end] == "_"):
         end += 1
     name = text[at:end]
-    if name in _SCALARS:
-        return _SCALARS[name](), end
+    if name in scalars:
+        return scalars[name](), end
     if text[end] != "<":
         raise ValueError(name)
     if name == "ENUM":
         return _parse_enum(text, end + 1)
-    names, arguments, end = _parse_arguments(text, end + 1)
+    names, arguments, end = _parse_arguments(text, end + 1, scalars)
     if name == "ROW":
         return containers.RowType(arguments, names or None), end
     if name == "TUPLE":
@@ -251,7 +257,9 @@ def _parse_enum(text: str, at: int) -> tuple[TypeInformation, int]:
     return enums.EnumType(names), at + 1
 
 
-def _parse_arguments(text: str, at: int) -> tuple[list[str], list[TypeInformation], int]:
+def _parse_arguments(
+    text: str, at: int, scalars: Scalars
+) -> tuple[list[str], list[TypeInformation], int]:
     names: list[str] = []
     arguments: list[TypeInformation] = []
     while text[at] != ">":
@@ -261,6 +269,6 @@ def _parse_arguments(text: str, at: int) -> tuple[list[str], list[TypeInformatio
             field, at = json.JSONDecoder().raw_decode(text, at)
             names.append(field)
             at += 1  # the colon
-        argument, at = _parse(text, at)
+        argument, at = _parse(text, at, scalars)
         arguments.append(argument)
     return names, arguments, at + 1

@@ -1,0 +1,51 @@
+"""The command that shows the entries of a snapshot: savepoints read."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sparkstate import errors
+from sparkstate.checkpoint import savepoint
+from sparkstate.cli import stored_jobs, targets
+from sparkstate.stored import entries
+
+
+@click.command("read")
+@click.argument("url", metavar="SAVEPOINT-URL")
+@click.option("--operator", metavar="UID", help="Only the state of this operator.")
+@click.option("--state", metavar="NAME", help="Only the state of this name.")
+@click.option("--limit", type=click.IntRange(min=0), metavar="N", help="End after N entries.")
+@targets.s3_options
+def read(
+    url: str, operator: str | None, state: str | None, limit: int | None, job: str | None, **s3: Any
+) -> None:
+    """Print the entries of a savepoint as lines of JSON: one for each value, element of a list, entry of a
+    map and timer.
+
+    The files alone are read: no job has to run, and none of its code is loaded. Enums are the names of their
+    constants, and pickled objects are bytes in base64. Entries come in no order that can be relied on, except those of
+    a list. Checkpoints of the HashMap backend can be read as well.
+
+    \b
+    Examples:
+      sparkstate savepoints read s3://bucket/state/savepoints/savepoint-1f2d3c-8a9b --operator rotation
+      sparkstate savepoints read /data/savepoint-1f2d3c-8a9b --state total | jq 'select(.value > 100)'
+    """
+    if job is not None:
+        raise click.UsageError("--job has no use here, because the URL names the savepoint; leave it out")
+    place = targets.stored(url, (), stored_jobs.s3_settings(**s3), None)
+    try:
+        found = savepoint.open_snapshot(place.url, place.open)
+    except errors.NotFound as error:
+        raise errors.StorageError(
+            f"{place.url} is not a savepoint or checkpoint: {error}; name the folder that holds _metadata"
+        ) from error
+    with tempfile.TemporaryDirectory(prefix="sparkstate-read-") as folder:
+        for entry in itertools.islice(entries.read(found, Path(folder), operator, state), limit):
+            click.echo(json.dumps(entry, ensure_ascii=False))

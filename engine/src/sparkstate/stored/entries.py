@@ -1,0 +1,206 @@
+"""The entries of a snapshot, read from its files alone: without the job's code, a driver or a backend.
+
+Values are decoded by the types that the snapshot describes. Members of enums are their names. Pickled objects stay
+bytes, because reading them would run code.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from sparkstate import errors
+from sparkstate.backends import base, canonical
+from sparkstate.backends.base import CanonicalRow, StateKind, TableSpec
+from sparkstate.checkpoint import operator_parts
+from sparkstate.checkpoint.downloader import Downloader
+from sparkstate.checkpoint.operator_parts import StoredState
+from sparkstate.checkpoint.savepoint import OpenedSnapshot
+from sparkstate.operators.state import inspection
+from sparkstate.serde import composite, containers, expiring, packed, types
+from sparkstate.serde.row import Row
+from sparkstate.serde.typeinfo import TypeInformation
+
+Entry: TypeAlias = dict[str, Any]
+"""One value, element, map entry or timer, of values that JSON has."""
+TIMERS = (StateKind.EVENT_TIMERS, StateKind.PROCESSING_TIMERS)
+
+
+def read(
+    snapshot: OpenedSnapshot, directory: Path, operator: str | None = None, state: str | None = None
+) -> Iterator[Entry]:
+    """All entries, or those of one operator or state, shard by shard; ``directory`` takes one shard's file at a time.
+
+    Raises ``SpecInvalid`` for an operator or state that the snapshot does not have, and for files that only RocksDB can
+    read; ``CorruptData`` for damaged ones.
+    """
+    chosen = _Choice(operator, state)
+    _require_known(snapshot, chosen)
+    _require_canonical(snapshot)
+    downloader = Downloader(snapshot.store)
+    try:
+        downloader.expect([(shard, ()) for shard in snapshot.metadata.shards], directory)
+        for shard in snapshot.metadata.shards:
+            for path in downloader.fetch(shard, directory / str(shard.shard)).values():
+                yield from _of_file(canonical.CanonicalFile(path), chosen)
+                path.unlink()
+        parts = operator_parts.read(downloader, snapshot.metadata.operator_state, snapshot.store.url)
+        for part in parts:
+            for each in part.states:
+                if chosen.has(each.uid, each.name):
+                    yield from _of_operator(each, part.slot)
+    finally:
+        downloader.close()
+
+
+@dataclasses.dataclass(frozen=True)
+class _Choice:
+    operator: str | None
+    state: str | None
+
+    def has(self, uid: str, name: str) -> bool:
+        return self.operator in (None, uid) and self.state in (None, name)
+
+
+def _require_known(snapshot: OpenedSnapshot, chosen: _Choice) -> None:
+    operators = snapshot.metadata.operators
+    if chosen.operator is not None and chosen.operator not in operators:
+        raise errors.SpecInvalid(
+            f"--operator {chosen.operator}: {snapshot.url} has no operator of this uid; it has {_listed(operators)}"
+        )
+    # Timers and operator state are no states of `_metadata`, and a snapshot need not have any.
+    names = {each.name for each in snapshot.metadata.states if chosen.operator in (None, each.uid)}
+    is_other = bool(snapshot.metadata.operator_state) or str(chosen.state).startswith("_")
+    if chosen.state is not None and chosen.state not in names and not is_other:
+        raise errors.SpecInvalid(
+            f"--state {chosen.state}: {snapshot.url} has no state of this name; it has {_listed(sorted(names))}"
+        )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names) or "none"
+
+
+def _require_canonical(snapshot: OpenedSnapshot) -> None:
+    for shard in snapshot.metadata.shards:
+        if shard.files and shard.format != canonical.FORMAT:
+            raise errors.SpecInvalid(
+                f"{snapshot.url} has files that only the backend {shard.format} reads; take a savepoint, which has "
+                "the canonical format: sparkstate savepoint JOB.YAML"
+            )
+
+
+# -- keyed state -------------------------------------------------------------------------------------------------------
+
+
+def _of_file(file: canonical.CanonicalFile, chosen: _Choice) -> Iterator[Entry]:
+    readers = [_Reader(table) if chosen.has(table.uid, table.name) else None for table in file.tables]
+    for table, rows in file.blocks():
+        reader = readers[table]
+        if reader is not None:
+            for row in rows:
+                yield reader.entry(CanonicalRow(table, *row))
+
+
+class _Reader:
+    """The rows of one table, in their order."""
+
+    def __init__(self, spec: TableSpec) -> None:
+        self._spec = spec
+        self._codec = canonical.TableCodec(spec)
+        self._type = None if spec.value_type is None else _without_pickle(spec.value_type.describe())
+        self._list: tuple[bytes, bytes] | None = None
+        self._index = 0
+
+    def entry(self, row: CanonicalRow) -> Entry:
+        entry: Entry = {
+            "operator": self._spec.uid,
+            "state": self._spec.name,
+            "kind": self._spec.kind.value,
+        }
+        if self._spec.kind in TIMERS:
+            timer = self._codec.timer(row)
+            entry |= _place(timer.key, timer.namespace)
+            return {**entry, "timestamp": timer.timestamp}
+        cell = self._codec.cell(row.key, row.namespace)
+        is_spaced = isinstance(cell, base.NamespacedCell)
+        entry |= _place(cell.key, cell.namespace) if is_spaced else _place(cell, None)
+        if self._spec.kind is StateKind.MAP:
+            assert self._codec.user_key is not None
+            entry["map_key"] = shown(self._codec.user_key.decode(row.sub)[0])
+        elif self._spec.kind is StateKind.LIST:
+            entry["index"] = self._count(row)
+        assert self._type is not None
+        return {**entry, **_value(self._type, row.value)}
+
+    def _count(self, row: CanonicalRow) -> int:
+        """The place of an element: positions of a list may begin anywhere and have gaps."""
+        same = self._list == (row.key, row.namespace)
+        self._list, self._index = (row.key, row.namespace), self._index + 1 if same else 0
+        return self._index
+
+
+def _place(key: Any, namespace: Any) -> Entry:
+    found: Entry = {"key": shown(key)}
+    if namespace is not None:
+        found["namespace"] = shown(composite.as_given(namespace))
+    return found
+
+
+def _without_pickle(description: str) -> TypeInformation:
+    return types.parse(description, types.WITHOUT_PICKLE)
+
+
+def _value(value_type: TypeInformation, data: bytes) -> Entry:
+    """The value, and the stamp of one that expires."""
+    stored = value_type.decode(data)
+    if isinstance(value_type, expiring.ExpiringType):
+        stamp, stored = stored if stored is not None else (expiring.NO_STAMP, None)
+        stamped: Entry = {} if stamp == expiring.NO_STAMP else {"stamp_ms": stamp}
+        return {"value": _thawed(value_type.value_type, stored), **stamped}
+    return {"value": _thawed(value_type, stored)}
+
+
+def _thawed(value_type: TypeInformation, stored: Any) -> Any:
+    if stored is None:
+        return None
+    if isinstance(value_type, packed.PackedType):
+        return shown(value_type.read(stored))
+    return shown(value_type.thaw(stored))
+
+
+# -- operator state ----------------------------------------------------------------------------------------------------
+
+
+def _of_operator(state: StoredState, slot: int) -> Iterator[Entry]:
+    value_type = _without_pickle(state.value_type)
+    key = composite.key_codec(types.parse(state.key_type)) if state.key_type else None
+    for number, data in enumerate(state.values):
+        place: Entry = {"index": number} if key is None else {"map_key": shown(key.decode(state.keys[number])[0])}
+        yield {
+            "operator": state.uid,
+            "state": state.name,
+            "kind": f"operator-{state.mode}",
+            "slot": slot,
+            **place,
+            **_value(value_type, data),
+        }
+
+
+# -- JSON --------------------------------------------------------------------------------------------------------------
+
+
+def shown(value: Any) -> Any:
+    """As ``sparkstate state get`` shows values, with rows by the names of their fields."""
+    if isinstance(value, containers.UnreadPickle):
+        return {"pickle": base64.b64encode(value).decode("ascii")}
+    if isinstance(value, Row) and value.__fields__:
+        return {name: shown(item) for name, item in zip(value.__fields__, value, strict=True)}
+    if isinstance(value, Mapping):
+        return {str(inspection.to_json(key)): shown(item) for key, item in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [shown(item) for item in value]
+    return inspection.to_json(value)

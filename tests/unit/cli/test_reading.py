@@ -1,0 +1,208 @@
+"""``savepoints read``: the entries of a savepoint as lines of JSON, without the job's code."""
+
+from __future__ import annotations
+
+import base64
+import enum
+import json
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sparkstate import (
+    AggregatingStateDescriptor,
+    KeyedProcessFunction,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateTtlConfig,
+    Time,
+    Types,
+    ValueStateDescriptor,
+)
+from sparkstate.checkpoint import metadata
+from sparkstate.checkpointed import CheckpointedFunction
+from sparkstate.cli import main
+from sparkstate.functions import AggregateFunction
+from sparkstate.handles import FileHandle, ShardHandle, StateMeta
+from sparkstate.keygroups import KeySpace
+from sparkstate.log.lineage import JobName
+from sparkstate.testing import KeyedProcessHarness
+
+UID = "op"
+SHARDS = 4
+
+
+class Colour(enum.Enum):
+    RED = 1
+    BLUE = 2
+
+
+class Mean(AggregateFunction):
+    def create_accumulator(self) -> tuple[int, int]:
+        return 0, 0
+
+    def add(self, value: int, accumulator: tuple[int, int]) -> tuple[int, int]:
+        return accumulator[0] + value, accumulator[1] + 1
+
+    def get_result(self, accumulator: tuple[int, int]) -> float:
+        return accumulator[0] / accumulator[1]
+
+    def merge(self, one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
+        return one[0] + other[0], one[1] + other[1]
+
+
+class Everything(KeyedProcessFunction, CheckpointedFunction):
+    """A state of each kind."""
+
+    NAMED = Types.ROW_NAMED(["name", "tags"], [Types.STRING(), Types.MAP(Types.STRING(), Types.LONG())])
+
+    def initialize_state(self, ctx: Any) -> None:
+        self.seen = ctx.get_operator_state_store().get_list_state(ListStateDescriptor("seen", Types.STRING()))
+
+    def snapshot_state(self, ctx: Any) -> None:
+        pass
+
+    def open(self, ctx: Any) -> None:
+        lives = ValueStateDescriptor("expiring", Types.LONG())
+        lives.enable_time_to_live(StateTtlConfig.new_builder(Time.hours(1)).build())
+        self.total = ctx.get_state(ValueStateDescriptor("total", Types.DOUBLE()))
+        self.row = ctx.get_state(ValueStateDescriptor("row", self.NAMED))
+        self.colour = ctx.get_state(ValueStateDescriptor("colour", Types.ENUM(Colour)))
+        self.anything = ctx.get_state(ValueStateDescriptor("anything", Types.PICKLED_BYTE_ARRAY()))
+        self.items = ctx.get_list_state(ListStateDescriptor("items", Types.LONG()))
+        self.names = ctx.get_map_state(MapStateDescriptor("names", Types.LONG(), Types.STRING()))
+        self.sum = ctx.get_reducing_state(
+            ReducingStateDescriptor("sum", lambda one, other: one + other, Types.LONG())
+        )
+        self.mean = ctx.get_aggregating_state(
+            AggregatingStateDescriptor("mean", Mean(), Types.TUPLE([Types.LONG(), Types.LONG()]))
+        )
+        self.expiring = ctx.get_state(lives)
+        self.spaced = ctx.get_state(ValueStateDescriptor("spaced", Types.LONG()))
+
+    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
+        self.seen.add(value.k)
+        self.total.update(float("nan") if value.v < 0 else value.v / 2)
+        self.row.update({"name": value.k, "tags": {"v": value.v}})
+        self.colour.update(Colour.BLUE)
+        self.anything.update({"set": {value.v}})
+        self.items.add_all([value.v, value.v + 1])
+        self.names.put(value.v, f"v{value.v}")
+        self.sum.add(value.v)
+        self.mean.add(value.v)
+        self.expiring.update(value.v)
+        self.spaced.set_current_namespace((1, 2))
+        self.spaced.update(value.v)
+        ctx.timer_service().register_event_time_timer(1000 + value.v)
+        yield from ()
+
+
+def savepoint(folder: Path, backend: str, kind: str = "canonical") -> Path:
+    """A savepoint of the function after three rows, written as a job's slots write it."""
+    folder.mkdir()
+    with KeyedProcessHarness(
+        Everything(), key=lambda row: row.k, key_type=Types.STRING(), backend=backend, shards=SHARDS,
+        parallelism=2, processing_time=77, uid=UID,
+    ) as driven:  # fmt: skip
+        for k, v in (("a", 4), ("b", -1), ("a", 6)):
+            driven.process_element({"k": k, "v": v}, 10)
+        taken = driven.snapshot()
+
+    def stored(name: str, data: bytes) -> FileHandle:
+        (folder / name).write_bytes(data)
+        return FileHandle(name="canonical", size=len(data), checksum=metadata.checksum(data), path=name)
+
+    shards = [
+        ShardHandle(shard=number, format=kind, files=(stored(f"shard-{number}", data),))
+        for number, data in enumerate(taken.shards)
+    ]
+    parts = [stored(f"part-{number}", data) for number, data in enumerate(taken.operator_state)]
+    found = metadata.CheckpointMetadata(
+        kind="savepoint", checkpoint_id=1, job=JobName(cluster="local", namespace="default", name="j"),
+        lineage="l", incarnation=1, epoch=1, watermark=0, timestamp_ms=0, key_space=KeySpace(128, SHARDS),
+        slots=2, backend=backend, operators=(UID,), shards=tuple(shards), operator_state=tuple(parts),
+        states=(StateMeta(uid=UID, name="total", kind="value", key_type="STRING", namespace_type="",
+                          value_type="DOUBLE"),),
+    )  # fmt: skip
+    (folder / "_metadata").write_bytes(metadata.encode(found))
+    return folder
+
+
+def entries(capsys: Any, *words: str) -> list[dict[str, Any]]:
+    assert main.main(["savepoints", "read", *words]) == 0
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+def test_every_kind_of_state_is_shown_as_the_job_sees_it(capsys: Any, tmp_path: Path, backend: str) -> None:
+    folder = savepoint(tmp_path / "saved", backend)
+    found = entries(capsys, str(folder))
+    assert {entry["operator"] for entry in found} == {UID}
+    of: dict[str, list[dict[str, Any]]] = {}
+    for entry in found:
+        of.setdefault(entry["state"], []).append({k: v for k, v in entry.items() if k not in ("operator", "state")})
+    a, b = {"key": "a"}, {"key": "b"}
+
+    def ordered(name: str) -> list[dict[str, Any]]:
+        return sorted(of[name], key=lambda entry: entry.get("key", ""))
+
+    assert ordered("total") == [
+        {"kind": "value", **a, "value": 3.0}, {"kind": "value", **b, "value": "NaN"}
+    ]  # fmt: skip
+    assert ordered("row")[0]["value"] == {"name": "a", "tags": {"v": 6}}
+    assert {entry["value"] for entry in of["colour"]} == {"BLUE"}
+    assert [(entry["index"], entry["value"]) for entry in ordered("items")] == [
+        (0, 4), (1, 5), (2, 6), (3, 7), (0, -1), (1, 0)
+    ]  # fmt: skip
+    assert sorted((entry["key"], entry["map_key"], entry["value"]) for entry in of["names"]) == [
+        ("a", 4, "v4"), ("a", 6, "v6"), ("b", -1, "v-1")
+    ]  # fmt: skip
+    assert ordered("sum")[0] == {"kind": "reducing", **a, "value": 10}
+    assert ordered("mean")[0] == {"kind": "aggregating", **a, "value": [10, 2]}
+    assert ordered("expiring")[0] == {"kind": "value", **a, "value": 6, "stamp_ms": 77}
+    assert ordered("spaced")[0] == {"kind": "value", **a, "namespace": [1, 2], "value": 6}
+    assert [(entry["key"], entry["timestamp"]) for entry in ordered("_timer_state/event_user-timers")] == [
+        ("a", 1004), ("a", 1006), ("b", 999)
+    ]  # fmt: skip
+    assert sorted(entry["value"] for entry in of["seen"]) == ["a", "a", "b"]
+    assert {entry["kind"] for entry in of["seen"]} == {"operator-split"}
+
+
+def test_a_pickled_value_is_shown_as_bytes_and_never_read(capsys: Any, tmp_path: Path) -> None:
+    folder = savepoint(tmp_path / "saved", "hashmap")
+    found = entries(capsys, str(folder), "--state", "anything")
+    values = {entry["key"]: base64.b64decode(entry["value"]["pickle"]) for entry in found}
+    assert pickle.loads(values["a"]) == {"set": {6}}
+
+
+def test_the_choice_of_operator_state_and_number(capsys: Any, tmp_path: Path) -> None:
+    folder = savepoint(tmp_path / "saved", "hashmap")
+    assert {entry["state"] for entry in entries(capsys, str(folder), "--state", "total")} == {"total"}
+    assert {entry["state"] for entry in entries(capsys, str(folder), "--operator", UID)} > {"total", "items"}
+    assert len(entries(capsys, folder.as_uri(), "--limit", "3")) == 3
+    assert main.main(["savepoints", "read", str(folder), "--operator", "other"]) != 0
+    assert "no operator of this uid; it has op" in capsys.readouterr().err
+
+
+def test_files_of_rocksdb_are_refused_with_the_remedy(capsys: Any, tmp_path: Path) -> None:
+    folder = savepoint(tmp_path / "saved", "rocksdb", kind="rocksdb")
+    assert main.main(["savepoints", "read", str(folder)]) != 0
+    assert "take a savepoint" in capsys.readouterr().err
+
+
+def test_damage_is_told_and_not_shown(capsys: Any, tmp_path: Path) -> None:
+    folder = savepoint(tmp_path / "saved", "hashmap")
+    data = bytearray((folder / "shard-1").read_bytes())
+    data[-20] ^= 1
+    (folder / "shard-1").write_bytes(data)
+    assert main.main(["savepoints", "read", str(folder)]) == 5
+    assert "has the checksum" in capsys.readouterr().err
+
+
+def test_a_folder_without_a_snapshot_is_told(capsys: Any, tmp_path: Path) -> None:
+    assert main.main(["savepoints", "read", str(tmp_path)]) == 5
+    assert "name the folder that holds _metadata" in capsys.readouterr().err
