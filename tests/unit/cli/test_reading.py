@@ -144,7 +144,9 @@ def test_every_kind_of_state_is_shown_as_the_job_sees_it(capsys: Any, tmp_path: 
     assert {entry["operator"] for entry in found} == {UID}
     of: dict[str, list[dict[str, Any]]] = {}
     for entry in found:
-        of.setdefault(entry["state"], []).append({k: v for k, v in entry.items() if k not in ("operator", "state")})
+        of.setdefault(entry["state"], []).append(
+            {k: v for k, v in entry.items() if k not in ("operator", "state")}
+        )
     a, b = {"key": "a"}, {"key": "b"}
 
     def ordered(name: str) -> list[dict[str, Any]]:

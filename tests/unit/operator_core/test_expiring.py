@@ -23,7 +23,9 @@ def finished(
 
 
 def test_a_job_that_finishes_is_deleted_after_its_time_and_not_before() -> None:
-    over = pod(revision=revision(ttlSecondsAfterFinished=TTL_S).name, phase="Succeeded", ended=ended(0, "Finished"))
+    over = pod(
+        revision=revision(ttlSecondsAfterFinished=TTL_S).name, phase="Succeeded", ended=ended(0, "Finished")
+    )
     status = running_status(revision=over.revision)
     first = look(observed.ObservedState(job(status, ttlSecondsAfterFinished=TTL_S), NOW, drivers=(over,)))
     assert (first.status["phase"], first.status["completionTime"]) == ("Finished", clock.text(NOW))

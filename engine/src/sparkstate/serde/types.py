@@ -257,9 +257,7 @@ def _parse_enum(text: str, at: int) -> tuple[TypeInformation, int]:
     return enums.EnumType(names), at + 1
 
 
-def _parse_arguments(
-    text: str, at: int, scalars: Scalars
-) -> tuple[list[str], list[TypeInformation], int]:
+def _parse_arguments(text: str, at: int, scalars: Scalars) -> tuple[list[str], list[TypeInformation], int]:
     names: list[str] = []
     arguments: list[TypeInformation] = []
     while text[at] != ">":

@@ -47,11 +47,11 @@ def read(
             for path in downloader.fetch(shard, directory / str(shard.shard)).values():
                 yield from _of_file(canonical.CanonicalFile(path), chosen)
                 path.unlink()
-        parts = operator_parts.read(downloader, snapshot.metadata.operator_state, snapshot.store.url)
-        for part in parts:
-            for each in part.states:
-                if chosen.has(each.uid, each.name):
-                    yield from _of_operator(each, part.slot)
+        if files := snapshot.metadata.operator_state:
+            for part in operator_parts.read(downloader, files, snapshot.store.url):
+                for each in part.states:
+                    if chosen.has(each.uid, each.name):
+                        yield from _of_operator(each, part.slot)
     finally:
         downloader.close()
 
@@ -179,7 +179,9 @@ def _of_operator(state: StoredState, slot: int) -> Iterator[Entry]:
     value_type = _without_pickle(state.value_type)
     key = composite.key_codec(types.parse(state.key_type)) if state.key_type else None
     for number, data in enumerate(state.values):
-        place: Entry = {"index": number} if key is None else {"map_key": shown(key.decode(state.keys[number])[0])}
+        place: Entry = (
+            {"index": number} if key is None else {"map_key": shown(key.decode(state.keys[number])[0])}
+        )
         yield {
             "operator": state.uid,
             "state": state.name,

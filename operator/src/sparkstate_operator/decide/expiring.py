@@ -28,7 +28,8 @@ def expire(draft: Draft, revision: Revision) -> None:
         draft.wait_until(due)
         return
     draft.note(
-        "Expired", f"the job finished at {clock.text(finished)}; ttlSecondsAfterFinished is {seconds}: it is deleted"
+        "Expired",
+        f"the job finished at {clock.text(finished)}; ttlSecondsAfterFinished is {seconds}: it is deleted",
     )
     draft.acts.append(actions.DeleteJob())
 

@@ -178,7 +178,8 @@ def _has_mutable_values(schema: pa.Schema) -> bool:
     """Whether a column has lists, maps, structs or bytes, which Python has in forms that can be changed."""
     kinds = schema.types
     return any(
-        pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind) for kind in kinds
+        pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
+        for kind in kinds
     )
 
 

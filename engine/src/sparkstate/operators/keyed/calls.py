@@ -46,7 +46,9 @@ class RecordCalls:
         self.without_key(handles)
         function = self.spec.function
         yielded = user_function.calling(
-            self.spec.uid, f"epoch {overlay.epoch}: finish()", lambda: list(self.outputs.kept(function.finish() or ()))
+            self.spec.uid,
+            f"epoch {overlay.epoch}: finish()",
+            lambda: list(self.outputs.kept(function.finish() or ())),
         )
         stamps = [None] * len(yielded) if self.spec.keeps_times else None
         self.outputs.put(overlay, yielded, stamps)
