@@ -101,35 +101,58 @@ class Everything(KeyedProcessFunction, CheckpointedFunction):
         yield from ()
 
 
-def savepoint(folder: Path, backend: str, kind: str = "canonical") -> Path:
-    """A savepoint of the function after three rows, written as a job's slots write it."""
+def savepoint(folder: Path, backend: str, native: bool = False, form: str = "") -> Path:
+    """A savepoint of the function after three rows, written as a job's slots write it; ``native``: a checkpoint in
+    RocksDB's own files."""
     folder.mkdir()
+    shards = []
     with KeyedProcessHarness(
         Everything(), key=lambda row: row.k, key_type=Types.STRING(), backend=backend, shards=SHARDS,
         parallelism=2, processing_time=77, uid=UID,
     ) as driven:  # fmt: skip
         for k, v in (("a", 4), ("b", -1), ("a", 6)):
             driven.process_element({"k": k, "v": v}, 10)
-        taken = driven.snapshot()
-
-    def stored(name: str, data: bytes) -> FileHandle:
-        (folder / name).write_bytes(data)
-        return FileHandle(name="canonical", size=len(data), checksum=metadata.checksum(data), path=name)
-
-    shards = [
-        ShardHandle(shard=number, format=kind, files=(stored(f"shard-{number}", data),))
-        for number, data in enumerate(taken.shards)
-    ]
-    parts = [stored(f"part-{number}", data) for number, data in enumerate(taken.operator_state)]
+        parts = driven.snapshot().operator_state
+        for number, store in driven._stores.items():
+            (work := folder.parent / f"work-{number}").mkdir()
+            taken = store.prepare_snapshot(1, work, not native)
+            files = tuple(
+                stored(folder, f"{number}-{file.name}", file.name, file.path.read_bytes())
+                for file in taken.files()
+            )
+            taken.release()
+            kind = form or ("rocksdb" if native else "canonical")
+            shards.append(ShardHandle(shard=number, format=kind, files=files))
+    handles = [stored(folder, f"part-{number}", "part", data) for number, data in enumerate(parts)]
+    names = (
+        "total",
+        "row",
+        "colour",
+        "anything",
+        "items",
+        "names",
+        "sum",
+        "mean",
+        "expiring",
+        "spaced",
+        "seen",
+    )
     found = metadata.CheckpointMetadata(
         kind="savepoint", checkpoint_id=1, job=JobName(cluster="local", namespace="default", name="j"),
         lineage="l", incarnation=1, epoch=1, watermark=0, timestamp_ms=0, key_space=KeySpace(128, SHARDS),
-        slots=2, backend=backend, operators=(UID,), shards=tuple(shards), operator_state=tuple(parts),
-        states=(StateMeta(uid=UID, name="total", kind="value", key_type="STRING", namespace_type="",
-                          value_type="DOUBLE"),),
+        slots=2, backend=backend, operators=(UID,), shards=tuple(shards), operator_state=tuple(handles),
+        states=tuple(
+            StateMeta(uid=UID, name=name, kind="value", key_type="STRING", namespace_type="", value_type="LONG")
+            for name in names
+        ),
     )  # fmt: skip
     (folder / "_metadata").write_bytes(metadata.encode(found))
     return folder
+
+
+def stored(folder: Path, path: str, name: str, data: bytes) -> FileHandle:
+    (folder / path).write_bytes(data)
+    return FileHandle(name=name, size=len(data), checksum=metadata.checksum(data), path=path)
 
 
 def entries(capsys: Any, *words: str) -> list[dict[str, Any]]:
@@ -137,9 +160,11 @@ def entries(capsys: Any, *words: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
-@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
-def test_every_kind_of_state_is_shown_as_the_job_sees_it(capsys: Any, tmp_path: Path, backend: str) -> None:
-    folder = savepoint(tmp_path / "saved", backend)
+@pytest.mark.parametrize(("backend", "native"), [("hashmap", False), ("rocksdb", False), ("rocksdb", True)])
+def test_every_kind_of_state_is_shown_as_the_job_sees_it(
+    capsys: Any, tmp_path: Path, backend: str, native: bool
+) -> None:
+    folder = savepoint(tmp_path / "saved", backend, native)
     found = entries(capsys, str(folder))
     assert {entry["operator"] for entry in found} == {UID}
     of: dict[str, list[dict[str, Any]]] = {}
@@ -171,7 +196,7 @@ def test_every_kind_of_state_is_shown_as_the_job_sees_it(capsys: Any, tmp_path: 
         ("a", 1004), ("a", 1006), ("b", 999)
     ]  # fmt: skip
     assert sorted(entry["value"] for entry in of["seen"]) == ["a", "a", "b"]
-    assert {entry["kind"] for entry in of["seen"]} == {"operator-split"}
+    assert {entry["kind"] for entry in of["seen"]} == {"operator list"}
 
 
 def test_a_pickled_value_is_shown_as_bytes_and_never_read(capsys: Any, tmp_path: Path) -> None:
@@ -188,19 +213,22 @@ def test_the_choice_of_operator_state_and_number(capsys: Any, tmp_path: Path) ->
     assert len(entries(capsys, folder.as_uri(), "--limit", "3")) == 3
     assert main.main(["savepoints", "read", str(folder), "--operator", "other"]) != 0
     assert "no operator of this uid; it has op" in capsys.readouterr().err
+    assert main.main(["savepoints", "read", str(folder), "--state", "other"]) != 0
+    assert "no state of this name; it has anything, colour" in capsys.readouterr().err
 
 
-def test_files_of_rocksdb_are_refused_with_the_remedy(capsys: Any, tmp_path: Path) -> None:
-    folder = savepoint(tmp_path / "saved", "rocksdb", kind="rocksdb")
+def test_files_of_another_backend_are_refused_with_the_remedy(capsys: Any, tmp_path: Path) -> None:
+    folder = savepoint(tmp_path / "saved", "hashmap", form="mine")
     assert main.main(["savepoints", "read", str(folder)]) != 0
     assert "take a savepoint" in capsys.readouterr().err
 
 
 def test_damage_is_told_and_not_shown(capsys: Any, tmp_path: Path) -> None:
     folder = savepoint(tmp_path / "saved", "hashmap")
-    data = bytearray((folder / "shard-1").read_bytes())
+    (path,) = folder.glob("1-*")
+    data = bytearray(path.read_bytes())
     data[-20] ^= 1
-    (folder / "shard-1").write_bytes(data)
+    path.write_bytes(data)
     assert main.main(["savepoints", "read", str(folder)]) == 5
     assert "has the checksum" in capsys.readouterr().err
 

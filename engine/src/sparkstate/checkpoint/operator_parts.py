@@ -9,7 +9,7 @@ Which slot gets which values is decided at the restore: ``dealt_to`` is pure, an
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -26,6 +26,12 @@ VERSION: Final = 1
 
 Mode: TypeAlias = Literal["split", "union", "broadcast"]
 """How a state's values come to slots."""
+KINDS: Final[Mapping[Mode, str]] = {
+    "split": "operator list",
+    "union": "operator union list",
+    "broadcast": "broadcast",
+}
+"""The kinds of operator state, as ``_metadata`` and commands name them."""
 
 
 class StoredState(msgspec.Struct, frozen=True, kw_only=True):

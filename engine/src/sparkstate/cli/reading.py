@@ -30,7 +30,7 @@ def read(
 
     The files alone are read: no job has to run, and none of its code is loaded. Enums are the names of their
     constants, and pickled objects are bytes in base64. Entries come in no order that can be relied on, except those of
-    a list. Checkpoints of the HashMap backend can be read as well.
+    a list. Checkpoints can be read as well, those in RocksDB's own files too.
 
     \b
     Examples:

@@ -33,14 +33,6 @@ the slots before have written. Rows in the canonical format keep a processor bus
 and are loaded shard by shard."""
 
 
-KINDS: Final[Mapping[operator_parts.Mode, str]] = {
-    "split": "operator list",
-    "union": "operator union list",
-    "broadcast": "broadcast",
-}
-"""The kinds of operator state, as ``_metadata`` and commands name them."""
-
-
 def restore_shards(
     plan: SlotPlan,
     stores: Mapping[int, ShardStore],
@@ -112,7 +104,7 @@ def operator_metas(states: Iterable[operator_parts.StoredState]) -> list[StateMe
         StateMeta(
             uid=state.uid,
             name=state.name,
-            kind=KINDS[state.mode],
+            kind=operator_parts.KINDS[state.mode],
             key_type="",
             namespace_type="",
             value_type=state.value_type,

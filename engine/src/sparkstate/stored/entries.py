@@ -7,46 +7,59 @@ bytes, because reading them would run code.
 from __future__ import annotations
 
 import base64
+import contextlib
 import dataclasses
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from sparkstate import errors
-from sparkstate.backends import base, canonical
+from sparkstate.backends import base, canonical, loader
 from sparkstate.backends.base import CanonicalRow, StateKind, TableSpec
 from sparkstate.checkpoint import operator_parts
 from sparkstate.checkpoint.downloader import Downloader
 from sparkstate.checkpoint.operator_parts import StoredState
 from sparkstate.checkpoint.savepoint import OpenedSnapshot
+from sparkstate.handles import ShardHandle
+from sparkstate.keygroups import KeySpace
 from sparkstate.operators.state import inspection
 from sparkstate.serde import composite, containers, expiring, packed, types
 from sparkstate.serde.row import Row
 from sparkstate.serde.typeinfo import TypeInformation
+from sparkstate.settings import MIB, StateBackendSettings
 
 Entry: TypeAlias = dict[str, Any]
 """One value, element, map entry or timer, of values that JSON has."""
-TIMERS = (StateKind.EVENT_TIMERS, StateKind.PROCESSING_TIMERS)
+_TIMERS: Final = (StateKind.EVENT_TIMERS, StateKind.PROCESSING_TIMERS)
+_ROCKSDB: Final = "rocksdb"
+"""The format of shards in RocksDB's own files."""
+_MEMORY_BYTES: Final = 64 * MIB
+"""Of the store in which such a shard is opened."""
 
 
 def read(
     snapshot: OpenedSnapshot, directory: Path, operator: str | None = None, state: str | None = None
 ) -> Iterator[Entry]:
-    """All entries, or those of one operator or state, shard by shard; ``directory`` takes one shard's file at a time.
+    """All entries, or those of one operator or state, shard by shard; ``directory`` takes one shard's files at a time.
 
-    Raises ``SpecInvalid`` for an operator or state that the snapshot does not have, and for files that only RocksDB can
-    read; ``CorruptData`` for damaged ones.
+    Raises ``SpecInvalid`` for an operator or state that the snapshot does not have, and for the files of a backend of
+    the user's own; ``CorruptData`` for damaged ones.
     """
     chosen = _Choice(operator, state)
     _require_known(snapshot, chosen)
-    _require_canonical(snapshot)
+    _require_readable(snapshot)
     downloader = Downloader(snapshot.store)
     try:
         downloader.expect([(shard, ()) for shard in snapshot.metadata.shards], directory)
         for shard in snapshot.metadata.shards:
-            for path in downloader.fetch(shard, directory / str(shard.shard)).values():
+            folder = directory / str(shard.shard)
+            files = downloader.fetch(shard, folder)
+            if shard.format == _ROCKSDB:
+                files = _converted(shard, files, snapshot.metadata.key_space, folder)
+            for path in files.values():
                 yield from _of_file(canonical.CanonicalFile(path), chosen)
-                path.unlink()
+            shutil.rmtree(folder, ignore_errors=True)
         if files := snapshot.metadata.operator_state:
             for part in operator_parts.read(downloader, files, snapshot.store.url):
                 for each in part.states:
@@ -71,10 +84,9 @@ def _require_known(snapshot: OpenedSnapshot, chosen: _Choice) -> None:
         raise errors.SpecInvalid(
             f"--operator {chosen.operator}: {snapshot.url} has no operator of this uid; it has {_listed(operators)}"
         )
-    # Timers and operator state are no states of `_metadata`, and a snapshot need not have any.
     names = {each.name for each in snapshot.metadata.states if chosen.operator in (None, each.uid)}
-    is_other = bool(snapshot.metadata.operator_state) or str(chosen.state).startswith("_")
-    if chosen.state is not None and chosen.state not in names and not is_other:
+    # Timers are in tables of the engine's own, which `_metadata` does not name.
+    if chosen.state is not None and chosen.state not in names and not chosen.state.startswith("_"):
         raise errors.SpecInvalid(
             f"--state {chosen.state}: {snapshot.url} has no state of this name; it has {_listed(sorted(names))}"
         )
@@ -84,13 +96,35 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names) or "none"
 
 
-def _require_canonical(snapshot: OpenedSnapshot) -> None:
+def _require_readable(snapshot: OpenedSnapshot) -> None:
     for shard in snapshot.metadata.shards:
-        if shard.files and shard.format != canonical.FORMAT:
+        if shard.files and shard.format not in (canonical.FORMAT, _ROCKSDB):
             raise errors.SpecInvalid(
-                f"{snapshot.url} has files that only the backend {shard.format} reads; take a savepoint, which has "
-                "the canonical format: sparkstate savepoint JOB.YAML"
+                f"{snapshot.url} has files that only the job's own backend reads ({shard.format}); take a savepoint, "
+                "which has the canonical format: sparkstate savepoint JOB.YAML"
             )
+
+
+def _converted(
+    shard: ShardHandle, files: Mapping[str, Path], key_space: KeySpace, folder: Path
+) -> dict[str, Path]:
+    """The canonical file of a shard in RocksDB's own files: it is opened, and written as a savepoint would write it."""
+    settings = StateBackendSettings(type="rocksdb", managed_memory_bytes=_MEMORY_BYTES)
+    factory = loader.create_store_factory(settings, folder / "factory")
+    try:
+        key_groups = key_space.key_groups_of_shard(shard.shard)
+        store = factory.create(shard.shard, key_groups, folder / "store")
+        with contextlib.closing(store):
+            store.restore(files, shard.format)
+            target = folder / "canonical"
+            target.mkdir()
+            taken = store.prepare_snapshot(1, target, True)
+            try:
+                return {file.name: file.path for file in taken.files()}
+            finally:
+                taken.release()
+    finally:
+        factory.close()
 
 
 # -- keyed state -------------------------------------------------------------------------------------------------------
@@ -121,7 +155,7 @@ class _Reader:
             "state": self._spec.name,
             "kind": self._spec.kind.value,
         }
-        if self._spec.kind in TIMERS:
+        if self._spec.kind in _TIMERS:
             timer = self._codec.timer(row)
             entry |= _place(timer.key, timer.namespace)
             return {**entry, "timestamp": timer.timestamp}
@@ -185,7 +219,7 @@ def _of_operator(state: StoredState, slot: int) -> Iterator[Entry]:
         yield {
             "operator": state.uid,
             "state": state.name,
-            "kind": f"operator-{state.mode}",
+            "kind": operator_parts.KINDS[state.mode],
             "slot": slot,
             **place,
             **_value(value_type, data),
