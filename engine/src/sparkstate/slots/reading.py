@@ -6,8 +6,9 @@ import json
 from typing import Any
 
 from sparkstate import errors
+from sparkstate.checkpoint import operator_parts
 from sparkstate.operators.state import asked_keys
-from sparkstate.slots import protocol, restoring
+from sparkstate.slots import protocol
 from sparkstate.slots.commit_gate import CommitGate
 from sparkstate.slots.slot_state import SlotState
 
@@ -47,4 +48,4 @@ def read_operator_state(
             mode, value = operator.show_operator_state(request.state)
         except errors.StateError as error:
             raise errors.SpecInvalid(str(error)) from error
-    return protocol.StateValue(kind=restoring.KINDS[mode], value=json.dumps(value))
+    return protocol.StateValue(kind=operator_parts.KINDS[mode], value=json.dumps(value))
