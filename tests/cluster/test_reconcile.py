@@ -156,6 +156,22 @@ def test_a_finished_job_is_deleted_after_the_time_of_its_spec(operated: Operated
         assert operated.cluster.items(kind, operated.namespace, "sparkstate.io/job=orders") == []
 
 
+@pytest.mark.extra
+@pytest.mark.slow
+def test_a_job_runs_again_by_its_schedule(operated: OperatedNamespace) -> None:
+    """Each minute, and up to a minute later: no schedule is finer."""
+    operated.apply(trigger={"availableNow": True, "schedule": "* * * * *"})
+    operated.running()
+    for attempt in (1, 2):
+        operated.kubelet.end(
+            f"orders-driver-{attempt}", 0, {"reason": "Finished", "message": "all is committed"}
+        )
+        operated.until_phase("Finished")
+        operated.until_pod(attempt + 1, timeout_s=150)
+        operated.running(attempt + 1)
+    assert "RunDue" in operated.reasons()
+
+
 SIDECAR = {"name": "logs", "image": "example/logs:1"}
 
 

@@ -124,6 +124,10 @@ JOB: dict[str, Callable[[], actions.Decision]] = {
     "LineageContested": contested,
     "RestoreBlocked": lambda: look(running_status(), over(3, "RestoreBlocked")),
     "Finished": lambda: look(running_status(), over(0, "Finished")),
+    "RunDue": lambda: look(
+        running_status(phase="Finished", completionTime="2025-12-31T00:00:00Z"),
+        trigger={"availableNow": True, "schedule": "@daily"},
+    ),
     "Expired": lambda: look(running_status(phase="Finished"), ttlSecondsAfterFinished=0),
     "SpecInvalid": lambda: look(running_status(), pod(), generation=2, invalid="no"),
     "Upgrading": lambda: look(running_status(), pod(), generation=2, **NEWER),
@@ -202,8 +206,8 @@ SNAPSHOT: dict[str, Callable[[], actions.Decision]] = {
     "DataKept": lambda: snap(GOING, deleting=True, namespace_terminating=True),
 }
 NORMAL = {
-    "AttemptStarted", "DriverStopped", "Finished", "Expired", "Upgrading", "Suspending", "Suspended", "Resumed",
-    "SavepointCompleted", "StatusRebuilt", "SnapshotCompleted", "SnapshotRegistered", "DataDeleted",
+    "AttemptStarted", "DriverStopped", "Finished", "RunDue", "Expired", "Upgrading", "Suspending", "Suspended",
+    "Resumed", "SavepointCompleted", "StatusRebuilt", "SnapshotCompleted", "SnapshotRegistered", "DataDeleted",
 }  # fmt: skip
 """The others are warnings."""
 

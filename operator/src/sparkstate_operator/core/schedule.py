@@ -1,4 +1,4 @@
-"""When periodic savepoints are due, by duration or cron.
+"""When periodic savepoints, and the runs of a job that ends by itself, are due: by duration or cron.
 
 A schedule is a grid of points in time that depends on the job's uid and spec alone, never on when somebody looked.
 
@@ -54,7 +54,7 @@ def plan(resolved: Resolved, uid: str, created: datetime) -> Plan | None:
 def due(plan: Plan, now: datetime, done: Collection[datetime], in_flight: bool) -> DueSavepoint | None:
     """The savepoint that is due. ``done``: scheduled times of all periodic snapshots that exist or were recorded;
     ``in_flight``: whether any savepoint of the job is under way, then nothing is."""
-    point = _newest(plan, now)
+    point = newest(plan, now)
     if in_flight or point in done:
         return None
     if point <= max(believed(done, now), default=plan.created):
@@ -78,7 +78,7 @@ def jitter_s(plan: Plan) -> int:
     return int(naming.digest(plan.uid, 8), 16) % MAX_CRON_JITTER_S
 
 
-def _newest(plan: Plan, now: datetime) -> datetime:
+def newest(plan: Plan, now: datetime) -> datetime:
     """The newest point of the grid that has passed."""
     if plan.interval_s is not None:
         passed = (now - _anchor(plan)) // timedelta(seconds=plan.interval_s)
@@ -92,7 +92,7 @@ def _newest(plan: Plan, now: datetime) -> datetime:
 
 def _next(plan: Plan, now: datetime) -> datetime:
     if plan.interval_s is not None:
-        return _newest(plan, now) + timedelta(seconds=plan.interval_s)
+        return newest(plan, now) + timedelta(seconds=plan.interval_s)
     spread = timedelta(seconds=jitter_s(plan))
     found: datetime = croniter.croniter(plan.cron or "", now - spread).get_next(datetime)
     return found + spread

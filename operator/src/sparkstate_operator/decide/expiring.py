@@ -1,7 +1,7 @@
 """A job that has finished goes after the time that its spec gives, as a Kubernetes Job does.
 
-A job that has failed stays, because a person has to look at it: with ``deletion.policy: purge`` its state would go
-before anybody has.
+A job that runs again by a schedule stays. So does one that has failed, because a person has to look at it: with
+``deletion.policy: purge`` its state would go before anybody has.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from sparkstate_operator import actions, clock
+from sparkstate_operator.decide import scheduling
 from sparkstate_operator.decide.draft import Draft
 from sparkstate_operator.plan import Revision
 
@@ -21,7 +22,7 @@ def expire(draft: Draft, revision: Revision) -> None:
         return
     finished = _finished(draft)
     seconds = revision.get("ttlSecondsAfterFinished")
-    if seconds is None:
+    if seconds is None or scheduling.plan(draft, revision) is not None:
         return
     due = finished + timedelta(seconds=seconds)
     if draft.now < due:

@@ -22,6 +22,7 @@ from sparkstate_operator.decide import (
     redirecting,
     refusing,
     reporting,
+    scheduling,
     sweeping,
 )
 from sparkstate_operator.decide.draft import Draft
@@ -178,6 +179,7 @@ def _step(draft: Draft) -> None:
     draft.put("memory", _memory(wanted) or draft.status.get("memory"))
     job_steps.take(draft, wanted)
     expiring.expire(draft, wanted)
+    scheduling.rest(draft, wanted)
 
 
 def _memory(revision: Revision) -> dict[str, Any]:

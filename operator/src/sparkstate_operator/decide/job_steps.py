@@ -13,6 +13,7 @@ from sparkstate_operator.decide import (
     recovering,
     redirecting,
     removing,
+    scheduling,
     starting,
     stopping,
     upgrading,
@@ -66,6 +67,11 @@ def _is_to_change(draft: Draft, wanted: Revision) -> Step | None:
     return upgrading.go_on if draft.revision is None or draft.revision.name != wanted.name else None
 
 
+def _is_due_again(draft: Draft, wanted: Revision) -> Step | None:
+    """Before the job rests: a time of its schedule has come."""
+    return scheduling.run if scheduling.is_due(draft, wanted) else None
+
+
 def _is_done(draft: Draft, _: Revision) -> Step | None:
     """A pod that may be left needs no care any more. The job's snapshots are still kept and let go."""
     return history.keep if draft.phase in TERMINAL else None
@@ -78,6 +84,7 @@ STEPS = (
     _is_suspended,
     _is_to_begin,
     _is_to_change,
+    _is_due_again,
     _is_done,
 )
 """None of them: an attempt runs, and the operator watches it."""

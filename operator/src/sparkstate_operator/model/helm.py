@@ -10,7 +10,7 @@ Schema = dict[str, Any]
 OWN = (
     "pythonFile", "module", "configMapRef", "function", "params", "configuration", "flinkConfiguration",
     "deployment", "state", "upgradeMode", "maxParallelism", "shards", "restoreFrom", "startEmpty",
-    "allowNonRestoredState", "restartNonce",
+    "allowNonRestoredState", "restartNonce", "trigger.schedule",
 )  # fmt: skip
 """Fields that are each job's own: its code, the state that it restores, fields that are fixed at its creation, and
 fields with a schema default. Flink's keys are among them, because a default is given by the field that a key means."""
@@ -20,7 +20,8 @@ REFUSED = ("s3.accessKey", "s3.secretKey", "s3.sessionToken", "stateBackend.chan
 
 def has_value(path: str) -> bool:
     """Whether ``defaults.<path>`` is a Helm value."""
-    return path.split(".", maxsplit=1)[0] not in OWN and not path.startswith(REFUSED)
+    own = any(path == name or path.startswith(f"{name}.") for name in OWN)
+    return not own and not path.startswith(REFUSED)
 
 
 def name_values(node: Schema, path: str = "") -> None:

@@ -135,7 +135,7 @@ class Savepoints(Model):
 
 
 class Trigger(Model):
-    """When epochs start. Give one of the two fields."""
+    """When epochs start. Give one of processingTime and availableNow."""
 
     processing_time: Duration | None = spec_field(
         "Shortest time from the start of one epoch to the start of the next, e.g. 1s. Built-in: {built_in}, each epoch "
@@ -148,6 +148,11 @@ class Trigger(Model):
         "end. Built-in: {built_in}.",
         UPGRADE,
         path="trigger.availableNow",
+    )
+    schedule: Cron | None = spec_field(
+        "With availableNow: a job that has ended runs again, from its state, at these times. Cron line of five fields "
+        "in UTC, e.g. '0 3 * * *', or @daily. Built-in: none, it runs once.",
+        IGNORE,
     )
 
 

@@ -181,6 +181,11 @@ PROGRESS = (
         "spec.trigger",
         "!has(self.processingTime) || !has(self.availableNow) || !self.availableNow",
     ),
+    named(
+        "schedule of runs",
+        "spec.trigger",
+        "!has(self.schedule) || (has(self.availableNow) && self.availableNow)",
+    ),
     *(
         named(
             f"{section} with its strategy",

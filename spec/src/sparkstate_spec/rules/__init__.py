@@ -28,16 +28,21 @@ ALL: tuple[Rule, ...] = (
 )
 BY_NAME: Mapping[str, Rule] = {rule.name: rule for rule in ALL}
 
-_SCHEDULE = "spec.savepoints.schedule"
-SCHEDULE_COMES = Rule(
-    "schedule comes",
-    _SCHEDULE,
-    "names a time that never comes; correct the day or month",
-    lambda view: view[_SCHEDULE] is not None and not croniter.croniter.is_valid(view[_SCHEDULE], strict=True),
-    lambda view: f"it is {view[_SCHEDULE]!r}",
-)
+
+def _comes(name: str, path: str) -> Rule:
+    return Rule(
+        name,
+        path,
+        "names a time that never comes; correct the day or month",
+        lambda view: view[path] is not None and not croniter.croniter.is_valid(view[path], strict=True),
+        lambda view: f"it is {view[path]!r}",
+    )
+
+
+SCHEDULE_COMES = _comes("schedule comes", "spec.savepoints.schedule")
 BESIDE: tuple[Rule, ...] = (
     SCHEDULE_COMES,
+    _comes("schedule of runs comes", "spec.trigger.schedule"),
     *not_too_long(*(f"spec.{line.path}" for line in fields.TABLE if line.kind == "duration")),
 )
 """Rules that stand beside the list, because CEL cannot ask them. A cron line may be spelled well and name no day that

@@ -189,6 +189,14 @@ PROGRESS = (
             view["spec.trigger.processingTime"] is not None and view["spec.trigger.availableNow"] is True
         ),
     ),
+    Rule(
+        "schedule of runs",
+        "spec.trigger",
+        "schedule is for jobs that end by themselves; add availableNow: true, or leave schedule out",
+        lambda view: (
+            view["spec.trigger.schedule"] is not None and view["spec.trigger.availableNow"] is not True
+        ),
+    ),
     *(_section(section, strategy) for strategy, section in STRATEGY_SECTIONS.items()),
     *positive("spec.restart.exponentialDelay.initialBackoff", "spec.restart.exponentialDelay.maxBackoff"),
     Rule(
