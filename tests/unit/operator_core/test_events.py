@@ -47,6 +47,8 @@ def look(
             "upgradeMode",
             "deletion",
             "restart",
+            "trigger",
+            "ttlSecondsAfterFinished",
         )
         if name in fields
     }
@@ -113,6 +115,7 @@ def unchecked() -> actions.Decision:
     return look(status, pod(), generation=1, commands=(waits,), **NEWER)
 
 
+DAILY: dict[str, Any] = {"trigger": {"availableNow": True, "schedule": "@daily"}}
 JOB: dict[str, Callable[[], actions.Decision]] = {
     "AttemptStarted": lambda: look(running_status(phase="Starting", **intent("start"))),
     "AttemptSkipped": lambda: look(
@@ -125,8 +128,10 @@ JOB: dict[str, Callable[[], actions.Decision]] = {
     "RestoreBlocked": lambda: look(running_status(), over(3, "RestoreBlocked")),
     "Finished": lambda: look(running_status(), over(0, "Finished")),
     "RunDue": lambda: look(
-        running_status(phase="Finished", completionTime="2025-12-31T00:00:00Z"),
-        trigger={"availableNow": True, "schedule": "@daily"},
+        running_status(
+            phase="Finished", completionTime="2025-12-31T00:00:00Z", revision=revision(**DAILY).name
+        ),
+        **DAILY,
     ),
     "Expired": lambda: look(running_status(phase="Finished"), ttlSecondsAfterFinished=0),
     "SpecInvalid": lambda: look(running_status(), pod(), generation=2, invalid="no"),

@@ -19,7 +19,7 @@ from sparkstate_operator.model.snapshot import SnapshotPhase
 
 T = TypeVar("T")
 LIVES = 500
-RARE = (1, 6, 9, 11, 21, 31, 33, 107, 120, 366)
+RARE = (0, 1, 6, 7, 9, 11, 12, 14, 28, 33, 71, 159, 472, 814, 1058)
 """Those of the lives that together take every step of the table."""
 
 

@@ -55,10 +55,9 @@ def read(
         for shard in snapshot.metadata.shards:
             folder = directory / str(shard.shard)
             files = downloader.fetch(shard, folder)
-            if shard.format == _ROCKSDB:
-                files = _converted(shard, files, snapshot.metadata.key_space, folder)
-            for path in files.values():
-                yield from _of_file(canonical.CanonicalFile(path), chosen)
+            with _canonical(shard, files, snapshot.metadata.key_space, folder) as paths:
+                for path in paths:
+                    yield from _of_file(canonical.CanonicalFile(path), chosen)
             shutil.rmtree(folder, ignore_errors=True)
         if files := snapshot.metadata.operator_state:
             for part in operator_parts.read(downloader, files, snapshot.store.url):
@@ -105,26 +104,26 @@ def _require_readable(snapshot: OpenedSnapshot) -> None:
             )
 
 
-def _converted(
+@contextlib.contextmanager
+def _canonical(
     shard: ShardHandle, files: Mapping[str, Path], key_space: KeySpace, folder: Path
-) -> dict[str, Path]:
-    """The canonical file of a shard in RocksDB's own files: it is opened, and written as a savepoint would write it."""
+) -> Iterator[list[Path]]:
+    """The canonical files of a shard. RocksDB's own files are opened, and written as a savepoint would write them."""
+    if shard.format != _ROCKSDB:
+        yield list(files.values())
+        return
     settings = StateBackendSettings(type="rocksdb", managed_memory_bytes=_MEMORY_BYTES)
-    factory = loader.create_store_factory(settings, folder / "factory")
-    try:
+    target = folder / "canonical"
+    target.mkdir()
+    with contextlib.closing(loader.create_store_factory(settings, folder / "factory")) as factory:
         key_groups = key_space.key_groups_of_shard(shard.shard)
-        store = factory.create(shard.shard, key_groups, folder / "store")
-        with contextlib.closing(store):
+        with contextlib.closing(factory.create(shard.shard, key_groups, folder / "store")) as store:
             store.restore(files, shard.format)
-            target = folder / "canonical"
-            target.mkdir()
             taken = store.prepare_snapshot(1, target, True)
             try:
-                return {file.name: file.path for file in taken.files()}
+                yield [file.path for file in taken.files()]
             finally:
                 taken.release()
-    finally:
-        factory.close()
 
 
 # -- keyed state -------------------------------------------------------------------------------------------------------
