@@ -133,7 +133,10 @@ JOB: dict[str, Callable[[], actions.Decision]] = {
         ),
         **DAILY,
     ),
-    "Expired": lambda: look(running_status(phase="Finished"), ttlSecondsAfterFinished=0),
+    "Expired": lambda: look(
+        running_status(phase="Finished", revision=revision(ttlSecondsAfterFinished=0).name),
+        ttlSecondsAfterFinished=0,
+    ),
     "SpecInvalid": lambda: look(running_status(), pod(), generation=2, invalid="no"),
     "Upgrading": lambda: look(running_status(), pod(), generation=2, **NEWER),
     "StateNotChecked": unchecked,

@@ -15,6 +15,7 @@ from support.scene.decisions import NOW, ended, job, look, pod, revision, runnin
 from support.scene.job_lives import Life
 
 from sparkstate_operator import labels, observed
+from sparkstate_operator.config import Config
 from sparkstate_operator.core import job_life, naming, transitions
 from sparkstate_operator.decide import (
     checking,
@@ -138,6 +139,26 @@ CHECKED: tuple[tuple[float, dict[str, Any] | None], ...] = (
 )
 
 
+DAILY: dict[str, Any] = {"trigger": {"availableNow": True, "schedule": "@daily"}}
+OVER = running_status(
+    phase="Finished", completionTime="2025-12-30T00:00:00Z", revision=revision(**DAILY).name
+)
+"""A run that is over, of a job that runs again by a schedule."""
+
+
+def fail_and_rest() -> None:
+    """A savepoint that failed and is tried again: few lives by chance come to that."""
+    spec, status = (
+        {"jobRef": {"name": "orders"}, "backoffLimit": 2},
+        {"phase": "Triggered", "jobUid": "uid-1"},
+    )
+    one = observed.Snapshot("one", "s-1", "1", 1, NOW, spec, {**status, "triggerId": "t"}, {}, {}, ())
+    report = observed.Report({"phase": "RUNNING"}, {"status": "FAILED"})
+    seen = observed.ObservedSnapshot(one, NOW, job(running_status()), pod(), report)
+    rests = dataclasses.replace(one, status=snapshot.decide(seen, revision(), Config()).status)
+    snapshot.decide(dataclasses.replace(seen, snapshot=rests), revision(), Config())
+
+
 def newer_than(status: dict[str, Any]) -> observed.Job:
     return job(status, generation=2, image="example/job:2")
 
@@ -181,6 +202,8 @@ def live(lives: int) -> None:
     look(observed.ObservedState(large, NOW, drivers=(pod(),)))
     ending = pod(ready=False, deleting_at=NOW)
     look(observed.ObservedState(job(running_status()), NOW, drivers=(ending,)))
+    look(observed.ObservedState(job(OVER, **DAILY), NOW))
+    fail_and_rest()
     never_placed = {1: pod(phase="Pending", ready=False, node="", deleting_at=NOW)}
     look(observed.ObservedState(job(running_status()), NOW, sightings=never_placed))
 

@@ -17,6 +17,7 @@ from sparkstate import clock as clocks
 from sparkstate.backends import loader
 from sparkstate.backends.base import TableSpec
 from sparkstate.backends.expiring import ExpiringStore
+from sparkstate.checkpoint import operator_parts
 from sparkstate.functions import TimeDomain
 from sparkstate.keygroups import KeySpace
 from sparkstate.operators import kinds
@@ -24,7 +25,6 @@ from sparkstate.operators.spec import JobFacts, KeyedSpec
 from sparkstate.operators.state.tables import TIMER_TABLES
 from sparkstate.serde.evolution import Declaration, StateTypes
 from sparkstate.settings import StateBackendSettings
-from sparkstate.slots import restoring
 
 S = TypeVar("S", TableSpec, StateTypes)
 EITHER: Final = StateBackendSettings(type="hashmap")
@@ -84,7 +84,7 @@ def _opened(
         try:
             keyed = [_plain(spec) for spec in next(iter(stores.values())).tables()]
             of_operator = [
-                _plain(replace(state, kind=restoring.KINDS[state.kind]))  # type: ignore[index]
+                _plain(replace(state, kind=operator_parts.KINDS[state.kind]))  # type: ignore[index]
                 for state in operator.declared_operator_state()
             ]
         finally:

@@ -59,8 +59,8 @@ def read(
                 for path in paths:
                     yield from _of_file(canonical.CanonicalFile(path), chosen)
             shutil.rmtree(folder, ignore_errors=True)
-        if files := snapshot.metadata.operator_state:
-            for part in operator_parts.read(downloader, files, snapshot.store.url):
+        if parts := snapshot.metadata.operator_state:
+            for part in operator_parts.read(downloader, parts, snapshot.store.url):
                 for each in part.states:
                     if chosen.has(each.uid, each.name):
                         yield from _of_operator(each, part.slot)
