@@ -11,11 +11,12 @@ import pyarrow as pa
 import pytest
 from support.operators import driven as ops
 
-from sparkstate import columns
+from sparkstate import columns, windows
 from sparkstate.connected_functions import KeyedCoProcessFunction
 from sparkstate.functions import MAX_WATERMARK, KeyedProcessFunction, OutputTag
 from sparkstate.operators import compiled
 from sparkstate.serde.types import Types
+from sparkstate.testing import KeyedProcessHarness
 
 LISTS = pa.schema([("user", pa.string()), ("seen", pa.list_(pa.int64()))])
 SIDE = OutputTag("side")
@@ -138,3 +139,23 @@ def test_two_inputs_too(on_error: str) -> None:
     operator.process_batch(overlay, batch)
     operator.finish(overlay, 0)
     assert rows_of(overlay) == [("a", [1]), ("a", [1, 2]), ("b", [1, 2, 3])]
+
+
+class Growing(windows.ProcessWindowFunction):
+    """Puts out one list again and again, with one element more each time."""
+
+    def process(self, key: Any, context: Any, elements: Any) -> Iterator[Any]:
+        seen: list[int] = []
+        for element in elements:
+            seen.append(element.value)
+            yield key, seen
+
+
+def test_a_list_that_a_window_puts_out_stays_as_it_was() -> None:
+    kind = Types.ROW_NAMED(["key", "value"], [Types.STRING(), Types.LONG()])
+    operation = windows.over(windows.TumblingEventTimeWindows.of(10)).process(Growing(), element_type=kind)
+    with KeyedProcessHarness(operation, key=lambda row: row.key, key_type=Types.STRING()) as job:
+        for value in (1, 2, 3):
+            job.process_element({"key": "a", "value": value}, value)
+        job.process_watermark(100)
+        assert job.output() == [("a", [1]), ("a", [1, 2]), ("a", [1, 2, 3])]

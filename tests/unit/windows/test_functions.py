@@ -396,21 +396,3 @@ def test_the_contents_of_open_windows_are_migrated_to_the_type_of_now(kind: str,
         after.process_watermark(100)
         wanted = [("m", "a", 1)] if kind == "reduced" else [("m", "a", 1), ("l", "a", 2)]
         assert after.output() == [wanted]
-
-
-class Growing(windows.ProcessWindowFunction):
-    """Puts out one list again and again, with one element more each time."""
-
-    def process(self, key, context, elements):
-        seen: list[int] = []
-        for element in elements:
-            seen.append(element.value)
-            yield key, seen
-
-
-def test_a_list_that_a_window_puts_out_stays_as_it_was() -> None:
-    with harness(windows.over(TUMBLING).process(Growing(), element_type=ROW)) as job:
-        for value in (1, 2, 3):
-            job.process_element(row(value), value)
-        job.process_watermark(100)
-        assert job.output() == [("a", [1]), ("a", [1, 2]), ("a", [1, 2, 3])]

@@ -225,12 +225,12 @@ class PickledType(TypeInformation):
         return pickle.loads(packed)
 
 
-class UnreadPickle(bytes):
+class PickledBytes(bytes):
     """A pickled object that nobody has read."""
 
 
-class UnreadPickleType(PickledType):
+class PickledBytesType(PickledType):
     """The same type for readers that must not run code: values are their bytes."""
 
-    def unpack(self, packed: Any) -> UnreadPickle:
-        return UnreadPickle(packed)
+    def unpack(self, packed: Any) -> PickledBytes:
+        return PickledBytes(packed)
