@@ -1,4 +1,4 @@
-"""Jobs that have finished: they rest, go after their time, or run again, on a real API server with the kubelet played."""
+"""Jobs that have finished rest, go after their time, or run again: on a real API server with the kubelet played."""
 
 from __future__ import annotations
 

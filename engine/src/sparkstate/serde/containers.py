@@ -225,12 +225,12 @@ class PickledType(TypeInformation):
         return pickle.loads(packed)
 
 
-class PickledBytes(bytes):
+class UnreadValue(bytes):
     """A pickled object that nobody has read."""
 
 
-class PickledBytesType(PickledType):
+class UnreadValueType(PickledType):
     """The same type for readers that must not run code: values are their bytes."""
 
-    def unpack(self, packed: Any) -> PickledBytes:
-        return PickledBytes(packed)
+    def unpack(self, packed: Any) -> UnreadValue:
+        return UnreadValue(packed)

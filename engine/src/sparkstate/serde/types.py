@@ -190,8 +190,8 @@ _SCALARS: Final[Scalars] = {
 _ONE_ARGUMENT: Final = ("LIST", "PRIMITIVE_ARRAY", "BASIC_ARRAY", "OBJECT_ARRAY")
 
 
-WITHOUT_PICKLE: Final[Scalars] = {**_SCALARS, "PICKLED_BYTE_ARRAY": containers.PickledBytesType}
-"""For readers that must not run code: pickled objects are ``containers.PickledBytes``."""
+WITHOUT_PICKLE: Final[Scalars] = {**_SCALARS, "PICKLED_BYTE_ARRAY": containers.UnreadValueType}
+"""For readers that must not run code: pickled objects are ``containers.UnreadValue``."""
 
 
 def parse(description: str, scalars: Scalars = _SCALARS) -> TypeInformation:

@@ -230,7 +230,7 @@ def _of_operator(state: StoredState, slot: int) -> Iterator[Entry]:
 
 def shown(value: Any) -> Any:
     """As ``sparkstate state get`` shows values, with rows by the names of their fields."""
-    if isinstance(value, containers.PickledBytes):
+    if isinstance(value, containers.UnreadValue):
         return {"pickle": base64.b64encode(value).decode("ascii")}
     if isinstance(value, Row) and value.__fields__:
         return {name: shown(item) for name, item in zip(value.__fields__, value, strict=True)}
