@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -27,23 +27,18 @@ class Outputs:
             self._stamped = spec.output_schema.append(pa.field(columns.TIMESTAMP, pa.int64()))
         self._lengths: dict[str | None, int] = {}
         self._has_tags = bool(spec.side_schemas) or spec.output_schema is None
-        self._may_change = spec.output_schema is None or any(
-            map(_has_mutable_values, (spec.output_schema, *spec.side_schemas.values()))
+        self.plain: set[type] = set()
+        """Classes of items that need no copy when they are put out, which takes more than the rest of the loop. Those
+        whose rows nobody can change come in with their first batch."""
+        self._trusts = not (
+            self._has_tags or spec.output_schema is None or _has_mutable_values(spec.output_schema)
         )
-        """Whether the user's code may change a row that it has put out."""
-        self._copies = True
-        """Whether the loop over records copies rows when they are put out. That takes 0.1 µs a row, so it ends with the
-        first batch whose rows nobody can change."""
+        """Whether there can be any: a row with a tag in front is a tuple, whatever the row is."""
 
     def kept(self, result: Iterable[Any]) -> Iterable[Any]:
-        """The rows of one call of the user's code, as they are when they come."""
+        """The rows of one call of the user's code, as they are when they come. For anything but the loop over records,
+        which looks at :attr:`plain` itself."""
         return map(copies.copied, result)
-
-    def adder(self, yielded: list[Any]) -> Callable[[Iterable[Any]], None]:
-        """Appends the rows of a call to those of the calls before, as they are when they come. For the loop over
-        records; :meth:`kept` is for anything that is called less."""
-        extend = yielded.extend
-        return (lambda result: extend(map(copies.copied, result))) if self._copies else extend
 
     def put(self, overlay: Overlay, yielded: list[Any], stamps: Sequence[int | None] | None) -> None:
         """Sort what was yielded by output and convert it. ``stamps`` has one event time for each, or is None."""
@@ -157,8 +152,8 @@ class Outputs:
         self, overlay: Overlay, rows: list[Any], schema: pa.Schema, tag: str | None
     ) -> pa.RecordBatch:
         kinds = set(map(type, rows))
-        if not self._may_change:
-            self._may_change = self._copies = not all(map(_is_fixed, kinds))
+        if self._trusts:
+            self.plain.update(filter(_is_fixed, kinds))
         try:
             return arrow_rows.to_batch(rows, schema, kinds)
         except arrow_rows.OutputError as error:
