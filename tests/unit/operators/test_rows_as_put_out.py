@@ -15,6 +15,7 @@ from sparkstate import columns
 from sparkstate.connected_functions import KeyedCoProcessFunction
 from sparkstate.functions import MAX_WATERMARK, KeyedProcessFunction, OutputTag
 from sparkstate.operators import compiled
+from sparkstate.serde import copies
 from sparkstate.serde.types import Types
 
 LISTS = pa.schema([("user", pa.string()), ("seen", pa.list_(pa.int64()))])
@@ -132,11 +133,13 @@ class Rows(KeyedProcessFunction):
         yield value.user, value.amount
 
 
-def test_rows_that_nobody_can_change_are_copied_in_the_first_batch_alone() -> None:
-    operator = operator_of(Rows())
-    ops.run(operator, ("a", 1, None))
-    with mock.patch("sparkstate.operators.keyed.calls.copied", side_effect=AssertionError):
-        assert rows_of(ops.run(operator, ("a", 2, None))) == [("a", 2)]
+@pytest.mark.parametrize("sides", [{}, {"side": ops.ROWS}], ids=["one output", "a side output"])
+def test_rows_that_nobody_can_change_are_copied_in_the_first_batch_alone(sides: Any) -> None:
+    with mock.patch("sparkstate.serde.copies.copied", wraps=copies.copied) as counted:
+        operator = operator_of(Rows(), side_schemas=sides)
+        for count in (1, 1):
+            assert rows_of(ops.run(operator, ("a", 1, None))) == [("a", 1)]
+            assert counted.call_count == count
 
 
 class Both(KeyedCoProcessFunction):

@@ -37,8 +37,10 @@ def copied(item: Any) -> Any:
     if kind is tuple:
         for value in item:
             if type(value) not in FIXED:
-                return tuple(_elements(item))
+                return (*[each if type(each) in FIXED else copied(each) for each in item],)
         return item
+    if kind is list:
+        return _elements(item)
     return item if kind in FIXED else _copy_of(kind)(item)
 
 
@@ -69,6 +71,8 @@ def _copy_of_tuple(kind: type) -> _Copy:
 
 
 def _elements(item: Any) -> list[Any]:
+    if FIXED.issuperset(map(type, item)):
+        return list(item)
     return [value if type(value) in FIXED else copied(value) for value in item]
 
 

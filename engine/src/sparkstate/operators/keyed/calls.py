@@ -22,7 +22,6 @@ from sparkstate.operators.state.handles import StateHandle
 from sparkstate.operators.state.operator_states import OperatorStates
 from sparkstate.operators.state.overlay import Overlay, undo
 from sparkstate.operators.state.tables import OperatorTables
-from sparkstate.serde.copies import copied
 
 
 class RecordCalls:
@@ -140,7 +139,7 @@ class Calls(RecordCalls):
     ) -> None:
         cursor = self.cursor
         process = self.spec.function.process_element
-        append, plain = yielded.append, self.outputs.plain
+        append, plain, copied = yielded.append, self.outputs.plain, self.outputs.copied
         row: Any = None
         try:
             for cursor.number, cursor.stamp, row in records:
@@ -159,7 +158,7 @@ class Calls(RecordCalls):
         """The loop for operators that may reject records, or emit timestamps."""
         cursor = self.cursor
         process = self.spec.function.process_element
-        append, plain = yielded.append, self.outputs.plain
+        append, plain, copied = yielded.append, self.outputs.plain, self.outputs.copied
         emitted: list[int | None] = []
         rejected: list[Any] = []
         rejected_at: list[int | None] = []

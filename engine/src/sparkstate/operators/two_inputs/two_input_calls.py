@@ -19,7 +19,6 @@ from sparkstate.operators.state.operator_states import OperatorStates
 from sparkstate.operators.state.overlay import Overlay
 from sparkstate.operators.state.tables import OperatorTables
 from sparkstate.serde import row as rows_module
-from sparkstate.serde.copies import copied
 
 Call: TypeAlias = Callable[[Any, Any], Iterable[Any] | None]
 _PAIRS: Final = frozenset({tuple})
@@ -87,7 +86,7 @@ class PairedCalls(RecordCalls, abc.ABC):
         emitted: list[int | None] | None,
     ) -> None:
         cursor = self.cursor
-        append, plain = yielded.append, self._plain
+        append, plain, copied = yielded.append, self._plain, self.outputs.copied
         row: Any = None
         try:
             for cursor.number, cursor.stamp, call, row in records:
@@ -112,7 +111,7 @@ class PairedCalls(RecordCalls, abc.ABC):
     ) -> None:
         """The loop for operators that may reject records: each goes, with its columns, to the output of its input."""
         cursor = self.cursor
-        append, plain = yielded.append, self._plain
+        append, plain, copied = yielded.append, self._plain, self.outputs.copied
         rejected: tuple[list[Any], list[Any]] = ([], [])
         rejected_at: tuple[list[int | None], list[int | None]] = ([], [])
         for cursor.number, cursor.stamp, call, row in records:
