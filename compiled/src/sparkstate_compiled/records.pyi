@@ -34,7 +34,7 @@ class Source:
 class Loop:
     row: Any
     def __new__(
-        cls, cursor: Any, cursor_class: type, row_class: type, copied: Callable[[Any], Any]
+        cls, cursor: Any, cursor_class: type, row_class: type, copied: Callable[[Any], Any], plain: set[type]
     ) -> Loop: ...
     def run(
         self,

@@ -503,17 +503,19 @@ cdef class Source:
 @cython.final
 cdef class Loop:
     """Calls a function for each row. ``row`` is the one that was at hand last. ``copied`` makes what was yielded
-    independent of what the function does with it afterwards."""
+    independent of what the function does with it afterwards, which items of the classes in ``plain`` are by themselves."""
     cdef Position position
     cdef object cursor, row_class, copied
+    cdef set plain
     cdef list namespaced
     cdef bint is_plain
     cdef readonly object row
 
     def __cinit__(self, object cursor not None, object cursor_class not None, object row_class not None,
-                  object copied not None):
+                  object copied not None, set plain not None):
         self.position = Position(cursor, cursor_class)
-        self.cursor, self.row_class, self.copied = cursor, row_class, copied
+        self.cursor, self.row_class = cursor, row_class
+        self.copied, self.plain = copied, plain
         self.namespaced = cursor.namespaced
         self.is_plain = records_is_plain(row_class)
 
@@ -541,7 +543,7 @@ cdef class Loop:
                     for item in result:
                         if is_odd or not output.take(item):
                             is_odd = True
-                            rest.append(self.copied(item))
+                            rest.append(self.kept(item))
                 else:
                     is_odd = self.extend(result, rest, output, is_odd)
             if PyList_GET_SIZE(self.namespaced):
@@ -552,12 +554,16 @@ cdef class Loop:
     cdef bint extend(self, object result, list rest, Output output, bint is_odd) except -1:
         """The same for anything else that can be iterated: as a list takes it."""
         cdef list items = []
-        items.extend(map(self.copied, result))
+        for item in result:
+            items.append(self.kept(item))
         for item in items:
             if is_odd or not output.take(item):
                 is_odd = True
                 rest.append(item)
         return is_odd
+
+    cdef inline object kept(self, object item):
+        return item if type(item) in self.plain else self.copied(item)
 
     cdef int next_row(self, tuple columns, Py_ssize_t at) except -1:
         """Make ``row`` the one at this place. If nobody has kept the last one, it gets other values: a plain tuple has

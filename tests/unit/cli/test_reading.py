@@ -5,7 +5,10 @@ from __future__ import annotations
 import base64
 import enum
 import json
+import os
 import pickle
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -101,16 +104,23 @@ class Everything(KeyedProcessFunction, CheckpointedFunction):
         yield from ()
 
 
-def savepoint(folder: Path, backend: str, native: bool = False, form: str = "") -> Path:
+def savepoint(
+    folder: Path,
+    backend: str,
+    native: bool = False,
+    form: str = "",
+    function: KeyedProcessFunction | None = None,
+    keys: tuple[str, str] = ("a", "b"),
+) -> Path:
     """A savepoint of the function after three rows, written as a job's slots write it; ``native``: a checkpoint in
     RocksDB's own files."""
     folder.mkdir()
     shards = []
     with KeyedProcessHarness(
-        Everything(), key=lambda row: row.k, key_type=Types.STRING(), backend=backend, shards=SHARDS,
+        function or Everything(), key=lambda row: row.k, key_type=Types.STRING(), backend=backend, shards=SHARDS,
         parallelism=2, processing_time=77, uid=UID,
     ) as driven:  # fmt: skip
-        for k, v in (("a", 4), ("b", -1), ("a", 6)):
+        for k, v in ((keys[0], 4), (keys[1], -1), (keys[0], 6)):
             driven.process_element({"k": k, "v": v}, 10)
         parts = driven.snapshot().operator_state
         for number, store in driven._stores.items():
@@ -236,3 +246,35 @@ def test_damage_is_told_and_not_shown(capsys: Any, tmp_path: Path) -> None:
 def test_a_folder_without_a_snapshot_is_told(capsys: Any, tmp_path: Path) -> None:
     assert main.main(["savepoints", "read", str(tmp_path)]) == 5
     assert "name the folder that holds _metadata" in capsys.readouterr().err
+
+
+class Halves(KeyedProcessFunction):
+    def open(self, ctx: Any) -> None:
+        self.total = ctx.get_state(ValueStateDescriptor("total", Types.LONG()))
+
+    def process_element(self, value: Any, ctx: Any) -> None:
+        self.total.update(value.v)
+
+
+def test_a_key_with_half_of_a_character_is_escaped(capsys: Any, tmp_path: Path) -> None:
+    folder = savepoint(tmp_path / "saved", "hashmap", function=Halves(), keys=("\ud800", "é"))
+    assert {entry["key"]: entry["value"] for entry in entries(capsys, str(folder))} == {"\ud800": 6, "é": -1}
+
+
+@pytest.mark.parametrize("native", [False, True])
+def test_a_reader_that_leaves_is_no_error(tmp_path: Path, native: bool) -> None:
+    folder = savepoint(tmp_path / "saved", "rocksdb", native)
+    command = [sys.executable, "-m", "sparkstate.cli.main", "savepoints", "read", str(folder)]
+    work = tmp_path / "work"
+    work.mkdir()
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(work)},
+    ) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.close()
+        assert (process.stderr.read(), process.wait()) == ("", 0)
+    assert not list(work.iterdir())

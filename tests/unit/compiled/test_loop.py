@@ -23,7 +23,7 @@ PAIR = row_class(("k", "n"))
 def run(
     process: Any, rows: int, output: Any = None, cursor: Cursor | None = None, kind: type = PAIR
 ) -> list[Any]:
-    loop = records.Loop(cursor or Cursor(), Cursor, kind, copied)
+    loop = records.Loop(cursor or Cursor(), Cursor, kind, copied, set())
     numbers, objects = np.arange(rows), [f"r{place}" for place in range(rows)]
     sources = [records.Source(objects), records.Source(numbers * 10)]
     return loop.run(process, records.Source(numbers), records.Source(None), sources, 0, rows, output)  # type: ignore[no-any-return]
@@ -87,7 +87,7 @@ def test_answers_of_every_kind_come_in_order_and_once() -> None:
 
 
 def test_an_error_leaves_the_row_at_hand() -> None:
-    loop = records.Loop(Cursor(), Cursor, PAIR, copied)
+    loop = records.Loop(Cursor(), Cursor, PAIR, copied, set())
 
     def process(row: Any, ctx: Any) -> Any:
         yield (row.n,)
@@ -109,7 +109,7 @@ def test_an_error_leaves_the_row_at_hand() -> None:
 
 def test_columns_are_read_by_their_type() -> None:
     seen: list[Any] = []
-    loop = records.Loop(Cursor(), Cursor, row_class(("a", "b", "c", "d")), copied)
+    loop = records.Loop(Cursor(), Cursor, row_class(("a", "b", "c", "d")), copied, set())
     read_only = pa.array([1, 2**63 - 1, -(2**63)]).to_numpy()
     sources = [
         records.Source(read_only),
@@ -162,7 +162,7 @@ def test_no_reference_is_kept_or_lost() -> None:
             yield marker
 
     def work() -> None:
-        loop = records.Loop(cursor, Cursor, PAIR, copied)
+        loop = records.Loop(cursor, Cursor, PAIR, copied, set())
         numbers = records.Source(np.arange(1000))
         sources = [records.Source(objects), numbers]
         loop.run(process, numbers, numbers, sources, 0, 1000, output)

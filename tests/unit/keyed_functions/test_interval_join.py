@@ -105,6 +105,30 @@ def plain(row: Any) -> tuple[int, Any]:
     return row[3], tuple(row)
 
 
+class OneRow(ProcessJoinFunction):
+    """Tuples, and from the third pair on always the same list."""
+
+    def __init__(self) -> None:
+        self.row: list[Any] = ["", 0]
+        self.pairs = 0
+
+    def process_element(self, left: Any, right: Any, ctx: Any) -> Any:
+        self.pairs += 1
+        self.row[:] = left.k, int(right.name)
+        yield self.row if self.pairs > 2 else tuple(self.row)
+
+
+def test_a_row_that_is_filled_in_again_and_again_is_put_out_as_it_is_each_time() -> None:
+    function = join(-5, 5)
+    function._given = OneRow()
+    with harness(function) as job:
+        job.process_rows_of_both([(0, {"k": "a", "id": 1}, 5)], 0)
+        for epoch in range(2):
+            names = [str(epoch * 3 + number) for number in range(3)]
+            job.process_rows_of_both([(1, {"k": "a", "name": name}, 5) for name in names], 0)
+        assert [tuple(row) for row in job.output()] == [("a", number) for number in range(6)]
+
+
 def test_late_rows_without_an_output_are_dropped() -> None:
     with harness(join(-5, 5, late=False)) as job:
         job.process_watermark(10)

@@ -15,6 +15,7 @@ from sparkstate import columns, windows
 from sparkstate.connected_functions import KeyedCoProcessFunction
 from sparkstate.functions import MAX_WATERMARK, KeyedProcessFunction, OutputTag
 from sparkstate.operators import compiled
+from sparkstate.serde import copies
 from sparkstate.serde.types import Types
 from sparkstate.testing import KeyedProcessHarness
 
@@ -97,12 +98,49 @@ def test_a_row_that_is_filled_in_again_and_again_is_put_out_as_it_is_each_time(p
         assert rows_of(overlay) == [("a", 1), ("b", 2), ("c", 3)]
 
 
-def test_copies_begin_again_after_the_first_batch_of_such_rows() -> None:
-    operator = operator_of(OneRow(["", 0], since=3))
-    assert rows_of(ops.run(operator, ("a", 1, None), ("a", 2, None))) == [("a", 1), ("a", 2)]
-    assert rows_of(ops.run(operator, ("b", 3, None))) == [("b", 3)]
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("row", [["", 0], {"user": "", "amount": 0}], ids=["list", "dict"])
+@pytest.mark.parametrize("care", [{}, {"on_error": "side-output"}], ids=["plain", "rows may be rejected"])
+def test_such_rows_are_copied_after_many_batches_of_others(path: str, row: Any, care: Any) -> None:
+    operator = operator_of(OneRow(row, since=3), path, **care)
+    for _ in range(2):
+        assert rows_of(ops.run(operator, ("a", 1, None), ("a", 2, None))) == [("a", 1), ("a", 2)]
     overlay = ops.run(operator, ("c", 4, None), ("d", 5, None), ("e", 1, None))
     assert rows_of(overlay) == [("c", 4), ("d", 5), ("e", 1)]
+
+
+class Sideways(OneRow):
+    """The same, to a side output."""
+
+    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
+        for row in super().process_element(value, ctx):
+            yield (SIDE, row) if row is self.row else row
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_such_rows_of_a_side_output_are_too(path: str) -> None:
+    operator = operator_of(Sideways(["", 0], since=3), path, side_schemas={"side": ops.ROWS})
+    for _ in range(2):
+        assert rows_of(ops.run(operator, ("a", 1, None), ("a", 2, None))) == [("a", 1), ("a", 2)]
+    overlay = ops.run(operator, ("c", 4, None), ("d", 5, None), ("e", 1, None))
+    assert rows_of(overlay, "side") == [("c", 4), ("d", 5)]
+    assert rows_of(overlay) == [("e", 1)]
+
+
+class Rows(KeyedProcessFunction):
+    """Tuples of values that nobody can change."""
+
+    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
+        yield value.user, value.amount
+
+
+@pytest.mark.parametrize("sides", [{}, {"side": ops.ROWS}], ids=["one output", "a side output"])
+def test_rows_that_nobody_can_change_are_copied_in_the_first_batch_alone(sides: Any) -> None:
+    with mock.patch("sparkstate.serde.copies.copied", wraps=copies.copied) as counted:
+        operator = operator_of(Rows(), side_schemas=sides)
+        for count in (1, 1):
+            assert rows_of(ops.run(operator, ("a", 1, None))) == [("a", 1)]
+            assert counted.call_count == count
 
 
 class Both(KeyedCoProcessFunction):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import array
 import copy
 import datetime
-from collections import namedtuple
+import uuid
+from collections import Counter, UserList, deque, namedtuple
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pyspark.sql
 import pytest
 from hypothesis import given
@@ -47,7 +51,20 @@ def test_a_copy_is_equal_and_stays_as_it_was(item: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "row", [(1, "a"), PAIR((1, None)), Named(1, 2.5), (datetime.date(2026, 1, 1), b"x"), 7, "text", None]
+    "row",
+    [
+        (1, "a"),
+        PAIR((1, None)),
+        Named(1, 2.5),
+        (datetime.date(2026, 1, 1), b"x"),
+        (np.int64(1), np.str_("a")),
+        7,
+        "text",
+        None,
+        uuid.UUID(int=1),
+        pd.Timestamp(0),
+        np.float64(1),
+    ],
 )
 def test_a_row_that_nobody_can_change_is_not_copied(row: Any) -> None:
     assert copied(row) is row
@@ -75,3 +92,46 @@ def test_buffers_arrays_and_sets_are_copied() -> None:
     buffer[0], array[0] = 0, 9
     chosen.add(2)
     assert (found[0], found[1].tolist(), found[2]) == (b"ab", [0, 1, 2], {1})
+
+
+NESTED = np.empty(1, object)
+NESTED[0] = [1]
+
+
+@pytest.mark.parametrize(
+    ("item", "kind"),
+    [
+        (deque([1, 2], maxlen=2), pa.list_(pa.int64())),
+        (array.array("q", [1, 2]), pa.list_(pa.int64())),
+        (UserList([1, 2]), pa.list_(pa.int64())),
+        (pd.Series([1, 2]), pa.list_(pa.int64())),
+        (memoryview(array.array("q", [1, 2])), pa.list_(pa.int64())),
+        (memoryview(bytearray(b"ab")), pa.binary()),
+        (np.array(5), pa.int64()),
+        (NESTED, pa.list_(pa.list_(pa.int64()))),
+        (Counter(a=1), pa.map_(pa.string(), pa.int64())),
+    ],
+    ids=lambda each: type(each).__name__ if isinstance(each, pa.DataType) is False else "",
+)
+def test_whatever_a_column_takes_and_a_function_can_change_is_copied(item: Any, kind: pa.DataType) -> None:
+    was = pa.array([item], kind).to_pylist()
+    found = copied((item, 1))
+    match item:
+        case Counter():
+            item["a"] = 9
+        case pd.Series():
+            item[:] = 9
+        case np.ndarray() if item.dtype == object:
+            item[0][0] = 9
+        case np.ndarray():
+            item[()] = 9
+        case _:
+            item[0] = 9
+    assert pa.array([found[0]], kind).to_pylist() == was != pa.array([item], kind).to_pylist()
+
+
+def test_values_of_a_dict_are_those_of_the_moment() -> None:
+    latest = {"a": 1}
+    found = copied(("k", latest.values()))
+    latest["b"] = 2
+    assert found == ("k", [1])

@@ -6,6 +6,7 @@ import os
 import sys
 import traceback
 from importlib import metadata
+from typing import Any
 
 import click
 
@@ -30,7 +31,19 @@ INTERRUPTED = 130
 USAGE = 2
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+class _Group(click.Group):
+    """Of all commands. A reader of our output that leaves (``sparkstate status | head``) is no error: there is nothing
+    to say, and nobody to say it to. Beyond this, click makes an exit with 1 of it."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(metadata.version("sparkstate"), prog_name="sparkstate", message="%(prog)s %(version)s")
 @click.option(
     "--debug",
@@ -87,10 +100,6 @@ def main(arguments: list[str] | None = None) -> int:
         return INTERRUPTED
     except errors.SparkstateError as exc:
         return _fail(given, str(exc), exc.exit_code)
-    except BrokenPipeError:
-        # The reader of our output left (`sparkstate status | head`): nothing to say, and nobody to say it to.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except Exception as exc:
         return _fail(given, f"unexpected {type(exc).__name__}: {exc}; --debug shows where", 1)
     return code if isinstance(code, int) else 0

@@ -48,4 +48,13 @@ def read(
         ) from error
     with tempfile.TemporaryDirectory(prefix="sparkstate-read-") as folder:
         for entry in itertools.islice(entries.read(found, Path(folder), operator, state), limit):
-            click.echo(json.dumps(entry, ensure_ascii=False))
+            click.echo(_line(entry))
+
+
+def _line(entry: entries.Entry) -> str:
+    line = json.dumps(entry, ensure_ascii=False)
+    try:
+        line.encode()
+    except UnicodeEncodeError:  # half of a character, which a key may have
+        return json.dumps(entry)
+    return line

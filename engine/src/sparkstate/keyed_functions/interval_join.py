@@ -24,6 +24,7 @@ from sparkstate.functions import (
     OutputTag,
     RuntimeContext,
 )
+from sparkstate.serde.copies import copied
 from sparkstate.serde.typeinfo import TypeInformation
 from sparkstate.serde.types import Types
 from sparkstate.state.api import MapState
@@ -164,7 +165,7 @@ class IntervalJoin(KeyedCoProcessFunction):
         (left_time, left), (right_time, right) = (other, one) if number else (one, other)
         context = JoinContext(left_time, right_time)
         for made in self._given.process_element(left, right, context) or ():
-            yield context.get_timestamp(), made
+            yield context.get_timestamp(), copied(made)
 
     def on_timer(self, timestamp: int, ctx: OnTimerContext) -> None:
         number = _SIDES.index(ctx.namespace())

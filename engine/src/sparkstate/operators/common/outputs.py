@@ -27,23 +27,25 @@ class Outputs:
             self._stamped = spec.output_schema.append(pa.field(columns.TIMESTAMP, pa.int64()))
         self._lengths: dict[str | None, int] = {}
         self._has_tags = bool(spec.side_schemas) or spec.output_schema is None
-        self._may_change = spec.output_schema is None or any(
+        self.plain: set[type] = set()
+        """Classes of items that need no copy when they are put out, which takes more than the rest of the loop."""
+        self.copied: Callable[[Any], Any] = copies.copied
+        """Makes any other item what it stays, whatever the user's code does with its values afterwards."""
+        self._fixed: set[type] | None = self.plain
+        """Classes of rows that nobody can change, which come in with their first batch. None: columns have values that
+        can be changed."""
+        if spec.output_schema is None or any(
             map(_has_mutable_values, (spec.output_schema, *spec.side_schemas.values()))
-        )
-        """Whether the user's code may change a row that it has put out."""
-        self._copies = True
-        """Whether the loop over records copies rows when they are put out. That takes 0.1 µs a row, so it ends with the
-        first batch whose rows nobody can change."""
+        ):
+            self._fixed = None
+        elif self._has_tags:  # a row with a tag in front is a tuple, whatever the row is
+            self._fixed = set()
+            self.copied = _copied_behind_tags(self._fixed)
 
     def kept(self, result: Iterable[Any]) -> Iterable[Any]:
-        """The rows of one call of the user's code, as they are when they come."""
-        return map(copies.copied, result)
-
-    def adder(self, yielded: list[Any]) -> Callable[[Iterable[Any]], None]:
-        """Appends the rows of a call to those of the calls before, as they are when they come. For the loop over
-        records; :meth:`kept` is for anything that is called less."""
-        extend = yielded.extend
-        return (lambda result: extend(map(copies.copied, result))) if self._copies else extend
+        """The rows of one call of the user's code, as they are when they come. For anything but the loop over records,
+        which looks at :attr:`plain` itself."""
+        return map(self.copied, result)
 
     def put(self, overlay: Overlay, yielded: list[Any], stamps: Sequence[int | None] | None) -> None:
         """Sort what was yielded by output and convert it. ``stamps`` has one event time for each, or is None."""
@@ -157,8 +159,8 @@ class Outputs:
         self, overlay: Overlay, rows: list[Any], schema: pa.Schema, tag: str | None
     ) -> pa.RecordBatch:
         kinds = set(map(type, rows))
-        if not self._may_change:
-            self._may_change = self._copies = not all(map(_is_fixed, kinds))
+        if self._fixed is not None:
+            self._fixed.update(filter(_is_fixed, kinds))
         try:
             return arrow_rows.to_batch(rows, schema, kinds)
         except arrow_rows.OutputError as error:
@@ -172,6 +174,16 @@ class Outputs:
 def _is_fixed(kind: type) -> bool:
     """Whether nobody can change a row of this type, apart from the values of its columns."""
     return kind in copies.FIXED or issubclass(kind, tuple)
+
+
+def _copied_behind_tags(fixed: set[type]) -> Callable[[Any], Any]:
+    """A function that copies items, except rows of the classes in ``fixed``, which may have a tag in front."""
+
+    def copied(item: Any) -> Any:
+        is_tagged = type(item) is tuple and len(item) == 2 and type(item[0]) is OutputTag
+        return item if type(item[1] if is_tagged else item) in fixed else copies.copied(item)
+
+    return copied
 
 
 def _has_mutable_values(schema: pa.Schema) -> bool:

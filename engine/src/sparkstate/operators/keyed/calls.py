@@ -139,13 +139,14 @@ class Calls(RecordCalls):
     ) -> None:
         cursor = self.cursor
         process = self.spec.function.process_element
-        extend = self.outputs.adder(yielded)
+        append, plain, copied = yielded.append, self.outputs.plain, self.outputs.copied
         row: Any = None
         try:
             for cursor.number, cursor.stamp, row in records:
                 result = process(row, cursor)
                 if result is not None:
-                    extend(result)
+                    for item in result:
+                        append(item if type(item) in plain else copied(item))
                 if cursor.namespaced:
                     cursor.reset_namespaces()
         except user_function.RAISED as error:
@@ -157,7 +158,7 @@ class Calls(RecordCalls):
         """The loop for operators that may reject records, or emit timestamps."""
         cursor = self.cursor
         process = self.spec.function.process_element
-        extend = self.outputs.adder(yielded)
+        append, plain, copied = yielded.append, self.outputs.plain, self.outputs.copied
         emitted: list[int | None] = []
         rejected: list[Any] = []
         rejected_at: list[int | None] = []
@@ -166,7 +167,8 @@ class Calls(RecordCalls):
             try:
                 result = process(row, cursor)
                 if result is not None:
-                    extend(result)
+                    for item in result:
+                        append(item if type(item) in plain else copied(item))
             except user_function.RAISED as error:
                 failure = self.user_error(overlay, error, f"row {user_function.shorten(row)}")
                 if self.spec.on_error == "fail" or isinstance(failure, errors.UserCodeError) is False:

@@ -16,7 +16,6 @@ from sparkstate.operators.spec import OperatorSpec
 from sparkstate.operators.state.context import Cursor
 from sparkstate.operators.state.known_keys import Numbers
 from sparkstate.operators.state.overlay import Overlay
-from sparkstate.serde.copies import copied
 from sparkstate.serde.row import Row
 
 _FLUSH_BYTES: Final = 16 << 20
@@ -49,7 +48,8 @@ class CompiledLoop:
         """Call the function for each row of a batch, and put out what it yields, so many rows at a time. Columns named
         in ``keys`` are those that ``read`` gives. False: the overlay was dropped meanwhile. The overlay is bound."""
         columns = _BatchColumns(self.records, batch, numbers, read, keys)
-        loop = self.records.Loop(self._calls.cursor, Cursor, self._row_class, copied)
+        outputs = self._calls.outputs
+        loop = self.records.Loop(self._calls.cursor, Cursor, self._row_class, outputs.copied, outputs.plain)
         output = None if self._kinds is None else self.records.Output(self._kinds, self._row_class)
         for start in range(0, batch.num_rows, stretch_rows):
             if overlay.dropped:

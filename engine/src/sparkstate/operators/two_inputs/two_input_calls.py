@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import itertools
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,6 +21,7 @@ from sparkstate.operators.state.tables import OperatorTables
 from sparkstate.serde import row as rows_module
 
 Call: TypeAlias = Callable[[Any, Any], Iterable[Any] | None]
+_PAIRS: Final = frozenset({tuple})
 
 
 class PairedCalls(RecordCalls, abc.ABC):
@@ -28,12 +29,14 @@ class PairedCalls(RecordCalls, abc.ABC):
 
     spec: PairedSpec
     stamps_rows = False
-    """Whether the function yields the event time of each row with it."""
+    """Whether the function yields the event time of each row with it, in pairs whose rows it has copied."""
 
     def __init__(self, spec: PairedSpec, tables: OperatorTables, operator_states: OperatorStates) -> None:
         super().__init__(spec, tables, operator_states)
         self.calls: tuple[Call, Call] = self._methods()
         """By input."""
+        self._plain = _PAIRS if self.stamps_rows else self.outputs.plain
+        """Classes of items that need no copy."""
         self._classes = [rows_module.row_class(names) for names in spec.columns_of_inputs]
         self._columns = [
             [columns.of_input(number, name) for name in names]
@@ -83,14 +86,15 @@ class PairedCalls(RecordCalls, abc.ABC):
         emitted: list[int | None] | None,
     ) -> None:
         cursor = self.cursor
-        extend = self.outputs.adder(yielded)
+        append, plain, copied = yielded.append, self._plain, self.outputs.copied
         row: Any = None
         try:
             for cursor.number, cursor.stamp, call, row in records:
                 before = len(yielded)
                 result = call(row, cursor)
                 if result is not None:
-                    extend(result)
+                    for item in result:
+                        append(item if type(item) in plain else copied(item))
                 if cursor.namespaced:
                     cursor.reset_namespaces()
                 if emitted is not None:
@@ -107,13 +111,14 @@ class PairedCalls(RecordCalls, abc.ABC):
     ) -> None:
         """The loop for operators that may reject records: each goes, with its columns, to the output of its input."""
         cursor = self.cursor
-        extend = self.outputs.adder(yielded)
+        append, plain, copied = yielded.append, self._plain, self.outputs.copied
         rejected: tuple[list[Any], list[Any]] = ([], [])
         rejected_at: tuple[list[int | None], list[int | None]] = ([], [])
         for cursor.number, cursor.stamp, call, row in records:
             before = len(yielded)
             try:
-                extend(call(row, cursor) or ())
+                for item in call(row, cursor) or ():
+                    append(item if type(item) in plain else copied(item))
             except user_function.RAISED as error:
                 failure = self.user_error(overlay, error, f"row {user_function.shorten(row)}")
                 if not isinstance(failure, errors.UserCodeError):
