@@ -13,6 +13,7 @@ from sparkstate_tools.kubernetes.cluster import Cluster
 from sparkstate_tools.operating.operated_namespace import OperatedNamespace
 
 pytestmark = pytest.mark.usefixtures("running_operator")
+FINISHED = {"reason": "Finished", "message": "all is committed"}
 
 
 def test_a_job_gets_its_children_and_runs(operated: OperatedNamespace) -> None:
@@ -136,7 +137,7 @@ def test_a_blocked_restore_waits_for_a_person(operated: OperatedNamespace) -> No
 def test_a_finished_job_rests(operated: OperatedNamespace) -> None:
     operated.apply()
     operated.running()
-    operated.kubelet.end("orders-driver-1", 0, {"reason": "Finished", "message": "all is committed"})
+    operated.kubelet.end("orders-driver-1", 0, FINISHED)
     operated.until_phase("Finished")
     assert operated.conditions()["Ready"]["status"] == "True"
 
@@ -144,7 +145,7 @@ def test_a_finished_job_rests(operated: OperatedNamespace) -> None:
 def test_a_finished_job_is_deleted_after_the_time_of_its_spec(operated: OperatedNamespace) -> None:
     operated.apply(ttlSecondsAfterFinished=3600)
     operated.running()
-    operated.kubelet.end("orders-driver-1", 0, {"reason": "Finished", "message": "all is committed"})
+    operated.kubelet.end("orders-driver-1", 0, FINISHED)
     finished = operated.until_phase("Finished")
     assert finished["completionTime"]
     operated.apply(ttlSecondsAfterFinished=3)
@@ -163,9 +164,7 @@ def test_a_job_runs_again_by_its_schedule(operated: OperatedNamespace) -> None:
     operated.apply(trigger={"availableNow": True, "schedule": "* * * * *"})
     operated.running()
     for attempt in (1, 2):
-        operated.kubelet.end(
-            f"orders-driver-{attempt}", 0, {"reason": "Finished", "message": "all is committed"}
-        )
+        operated.kubelet.end(f"orders-driver-{attempt}", 0, FINISHED)
         operated.until_phase("Finished")
         operated.until_pod(attempt + 1, timeout_s=150)
         operated.running(attempt + 1)
@@ -184,8 +183,7 @@ SIDECAR = {"name": "logs", "image": "example/logs:1"}
 def test_a_sidecar_does_not_hold_the_end_of_the_driver(operated: OperatedNamespace) -> None:
     operated.apply(driverTemplate={"spec": {"containers": [SIDECAR]}})
     operated.running()
-    told = {"reason": "Finished", "message": "all is committed"}
-    operated.kubelet.end("orders-driver-1", 0, told, beside="logs")
+    operated.kubelet.end("orders-driver-1", 0, FINISHED, beside="logs")
     operated.until_phase("Finished")
     operated.until_deleting("orders-driver-1")
     operated.kubelet.gone("orders-driver-1")
