@@ -116,8 +116,9 @@ BESIDE: dict[str, dict[str, Any]] = {
     "restart.fixedDelay": {"restart": {"strategy": "fixed-delay"}},
     "restart.exponentialDelay": {"restart": {"strategy": "exponential-delay"}},
     "restart.failureRate": {"restart": {"strategy": "failure-rate"}},
+    "backoffLimit": {"jobRef": {"name": "flights"}},
 }
-"""What must stand beside a section so that a good value in it is a good spec."""
+"""What must stand beside a section, or a field, so that a good value in it is a good spec."""
 
 
 def constrained(node: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -140,7 +141,7 @@ LEAVES = [
 def put(path: str, value: Any) -> dict[str, Any]:
     spec: dict[str, Any] = {}
     for section, beside in BESIDE.items():
-        if path.startswith(f"{section}."):
+        if path == section or path.startswith(f"{section}."):
             spec = json.loads(json.dumps(beside))
     node = spec
     *sections, last = path.split(".")

@@ -13,6 +13,7 @@ from sparkstate_tools.kubernetes.cluster import Cluster
 from sparkstate_tools.operating.operated_namespace import OperatedNamespace
 
 pytestmark = pytest.mark.usefixtures("running_operator")
+FINISHED = {"reason": "Finished", "message": "all is committed"}
 
 
 def test_a_job_gets_its_children_and_runs(operated: OperatedNamespace) -> None:
@@ -145,8 +146,7 @@ SIDECAR = {"name": "logs", "image": "example/logs:1"}
 def test_a_sidecar_does_not_hold_the_end_of_the_driver(operated: OperatedNamespace) -> None:
     operated.apply(driverTemplate={"spec": {"containers": [SIDECAR]}})
     operated.running()
-    told = {"reason": "Finished", "message": "all is committed"}
-    operated.kubelet.end("orders-driver-1", 0, told, beside="logs")
+    operated.kubelet.end("orders-driver-1", 0, FINISHED, beside="logs")
     operated.until_phase("Finished")
     operated.until_deleting("orders-driver-1")
     operated.kubelet.gone("orders-driver-1")

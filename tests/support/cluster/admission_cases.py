@@ -159,6 +159,12 @@ SNAPSHOT_ROWS: tuple[tuple[str, str, Spec, Spec], ...] = (
         {**REGISTERED, "triggerId": "a1"},
     ),
     ("spec.timeout", "applies only with jobRef", {**TAKEN, "timeout": "1m"}, {**REGISTERED, "timeout": "1m"}),
+    (
+        "spec.backoffLimit",
+        "applies only with jobRef",
+        {**TAKEN, "backoffLimit": 2},
+        {**REGISTERED, "backoffLimit": 2},
+    ),
     *(
         (f"spec.{field}", message, {**beside, field: "s3://bucket/x"}, {**beside, field: url})
         for field, beside in (("uri", {}), ("storage", TAKEN))

@@ -288,6 +288,12 @@ ROWS: tuple[tuple[str, str, Spec, Spec], ...] = (
         {"trigger": {"processingTime": "1s", "availableNow": False}},
         {"trigger": {"processingTime": "1s", "availableNow": True}},
     ),
+    (
+        "spec.trigger",
+        "schedule is for jobs that end by themselves",
+        {"trigger": {"availableNow": True, "schedule": "@daily"}},
+        {"trigger": {"processingTime": "1s", "schedule": "@daily"}},
+    ),
     _strategy("fixedDelay", "fixed-delay"),
     _strategy("exponentialDelay", "exponential-delay"),
     _strategy("failureRate", "failure-rate"),

@@ -9,6 +9,8 @@ import pytest
 from support.scene.decisions import NOW, acts, ended, job, look, pod, revision, running_status
 
 from sparkstate_operator import actions, clock, observed
+from sparkstate_operator.config import Config
+from sparkstate_operator.decide import decide
 
 TTL_S = 600
 
@@ -53,7 +55,7 @@ def test_a_job_that_has_not_finished_stays(phase: str) -> None:
     old = {"phase": phase, "completionTime": clock.text(NOW)}
     late = finished(NOW + timedelta(days=1), status=old, **spec)
     assert not acts(late, actions.DeleteJob)
-    assert "completionTime" not in late.status
+    assert ("completionTime" in late.status) == (phase == "Failed"), "a run by the clock counts from it"
 
 
 def test_a_finished_job_that_is_suspended_goes_too() -> None:
@@ -69,6 +71,35 @@ def test_a_time_that_is_given_later_counts_from_the_end_of_the_job() -> None:
     decision = look(observed.ObservedState(changed, NOW + timedelta(days=1)))
     assert decision.status["phase"] == "Finished", "the job is not run again for it"
     assert acts(decision, actions.DeleteJob)
+
+
+def test_a_job_whose_newest_spec_has_not_run_stays() -> None:
+    """Its user wants something of it yet: the object would go with the spec, and with ``purge`` its state too."""
+    name = revision(ttlSecondsAfterFinished=TTL_S).name
+    status = {**running_status(phase="Finished", revision=name), "completionTime": clock.text(NOW)}
+    late = NOW + timedelta(days=1)
+    changed = job(status, generation=2, ttlSecondsAfterFinished=TTL_S)
+    wrong = decide(
+        observed.ObservedState(changed, late),
+        {name: revision(ttlSecondsAfterFinished=TTL_S)},
+        None,
+        "no",
+        Config(),
+    )
+    assert wrong.status["conditions"][0]["reason"] == "SpecInvalid"
+    newer = job(status, generation=2, ttlSecondsAfterFinished=TTL_S, image="example/job:2")
+    unkept = decide(
+        observed.ObservedState(newer, late, unkept="the quota is full"),
+        {name: revision(ttlSecondsAfterFinished=TTL_S)},
+        revision(ttlSecondsAfterFinished=TTL_S, image="example/job:2"),
+        "",
+        Config(),
+    )
+    refused = {"revision": "orders-2", "message": "no", "tries": 1, "nextTime": clock.text(late)}
+    not_taken = finished(late, status={"completionTime": clock.text(NOW), "refused": refused})
+    for decision in (wrong, unkept, not_taken):
+        assert decision.status["phase"] == "Finished"
+        assert not acts(decision, actions.DeleteJob)
 
 
 def test_an_end_by_a_clock_that_was_ahead_counts_from_now() -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from support.scene.decisions import NOW, acts, job, look, revision, running_status
+from support.scene.decisions import NOW, acts, ended, job, look, pod, revision, running_status
 
 from sparkstate_operator import actions, clock, observed
 from sparkstate_operator.core import schedule
@@ -22,11 +23,8 @@ def over(
 ) -> actions.Decision:
     """A look at a job whose run was over at ``NOW``."""
     spec = NIGHTLY if spec is None else spec
-    ended = {
-        "Finished": {"completionTime": clock.text(NOW)},
-        "Failed": {"lastFailure": {"time": clock.text(NOW), "reason": "UserCodeError", "message": "no"}},
-    }
-    status = running_status(4, phase=phase, revision=revision(**spec).name, **ended.get(phase, {}), **fields)
+    times = {"completionTime": clock.text(NOW)} if phase in ("Finished", "Failed") else {}
+    status = running_status(4, phase=phase, revision=revision(**spec).name, **times, **fields)
     return look(observed.ObservedState(job(status, **spec), now))
 
 
@@ -79,7 +77,63 @@ def test_a_job_without_a_schedule_runs_once_and_one_with_a_schedule_is_never_del
     assert not acts(kept, actions.DeleteJob)
 
 
-def test_a_status_without_the_time_of_the_end_counts_from_the_first_look() -> None:
-    status = running_status(4, phase="Finished", revision=revision(**NIGHTLY).name)
+@pytest.mark.parametrize("phase", ["Finished", "Failed"])
+def test_a_status_without_the_time_of_the_end_counts_from_the_first_look(phase: str) -> None:
+    status = running_status(4, phase=phase, revision=revision(**NIGHTLY).name)
     first = look(observed.ObservedState(job(status, **NIGHTLY), NEXT + LATE))
-    assert (first.status["phase"], first.status["completionTime"]) == ("Finished", clock.text(NEXT + LATE))
+    assert (first.status["phase"], first.status["completionTime"]) == (phase, clock.text(NEXT + LATE))
+
+
+@pytest.mark.parametrize("ahead", [timedelta(hours=-2), timedelta(days=30)])
+def test_the_clock_of_the_node_on_which_a_run_fails_decides_nothing(ahead: timedelta) -> None:
+    """By a clock that was behind, a run that fails at once was repeated for as long as that; by one that was ahead, no
+    run came until then."""
+    spec = {**NIGHTLY, "restart": {"strategy": "none"}}
+    word = dataclasses.replace(ended(1, "UserCodeError"), at=NEXT + LATE + ahead)
+    over_ = pod(4, revision=revision(**spec).name, phase="Failed", ended=word)
+    status = running_status(4, revision=over_.revision)
+    fails = look(observed.ObservedState(job(status, **spec), NEXT + LATE, drivers=(over_,)))
+    assert fails.status["phase"] == "Failed"
+    soon = look(observed.ObservedState(job(fails.status, **spec), NEXT + 2 * LATE, drivers=(over_,)))
+    assert (soon.status["phase"], soon.status["attempt"]) == ("Failed", 4)
+    later = NEXT + LATE + timedelta(days=1)
+    again = look(observed.ObservedState(job(soon.status, **spec), later, drivers=(over_,)))
+    assert (again.status["phase"], again.status["attempt"]) == ("Starting", 5)
+
+
+def test_a_run_that_ends_within_the_spread_of_the_next_time_does_not_cost_that_time() -> None:
+    """A job that ran for half of each minute was run in every other minute only."""
+    spec = {"trigger": {"availableNow": True, "schedule": "* * * * *"}}
+    spread = timedelta(seconds=schedule.jitter_s(schedule.Plan("uid-1", NOW, cron="* * * * *")))
+    assert spread >= timedelta(seconds=2)
+    status = running_status(
+        4,
+        phase="Finished",
+        revision=revision(**spec).name,
+        completionTime=clock.text(NOW + timedelta(seconds=1)),
+    )
+    early = look(observed.ObservedState(job(status, **spec), NOW + spread - timedelta(seconds=1)))
+    assert (early.status["phase"], early.wait_s) == ("Finished", 1.0)
+    due = look(observed.ObservedState(job(status, **spec), NOW + spread))
+    assert due.status["phase"] == "Starting"
+    at_once = {**status, "completionTime": clock.text(NOW + spread)}
+    rests = look(observed.ObservedState(job(at_once, **spec), NOW + spread + timedelta(seconds=30)))
+    assert rests.status["phase"] == "Finished", "the same time makes no second run"
+
+
+def test_each_run_has_all_its_restarts() -> None:
+    """With the failures of earlier nights, a job with three restarts had none left after the third of them."""
+    recent = [clock.text(NOW - timedelta(days=days)) for days in (3, 2, 1)]
+    due = over(NEXT + LATE, restarts={"engine": 0, "kubelet": 0, "operator": 3, "total": 3, "recent": recent})
+    assert due.status["restarts"] == {"engine": 0, "kubelet": 0, "operator": 3, "total": 3}
+
+
+def test_an_end_by_a_clock_that_is_a_little_ahead_makes_no_second_run() -> None:
+    """Another operator's clock may be ahead by less than a minute. Its run of this time has ended already."""
+    ended_at = NEXT + LATE + timedelta(seconds=5)
+    status = running_status(
+        4, phase="Finished", revision=revision(**NIGHTLY).name, completionTime=clock.text(ended_at)
+    )
+    behind = look(observed.ObservedState(job(status, **NIGHTLY), NEXT + LATE - timedelta(seconds=50)))
+    found = look(observed.ObservedState(job(behind.status, **NIGHTLY), NEXT + LATE))
+    assert found.status["phase"] == "Finished"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -25,6 +26,7 @@ class Tried:
         self.spec = {"jobRef": {"name": "orders"}, "timeout": timeout, **told, **spec}
         self.status: dict[str, Any] = {}
         self.now = NOW
+        self.job = job(running_status())
 
     def look(self, savepoint: dict[str, Any] | None = None, running: bool = True) -> actions.Decision:
         one = observed.Snapshot(
@@ -32,7 +34,7 @@ class Tried:
             status=self.status, labels={}, annotations={}, finalizers=(labels.FINALIZER,),
         )  # fmt: skip
         report = observed.Report({"phase": "RUNNING"}, savepoint) if running else None
-        seen = observed.ObservedSnapshot(one, self.now, job(running_status()), pod(), report)
+        seen = observed.ObservedSnapshot(one, self.now, self.job, pod(), report)
         decision = snapshot.decide(seen, revision(), Config())
         self.status = dict(decision.status)
         return decision
@@ -112,6 +114,21 @@ def test_a_job_that_is_away_until_the_timeout_fails_it_with_the_reason() -> None
     one.now += timedelta(seconds=40)
     one.look()
     assert (one.status["phase"], one.status["reason"]) == ("Failed", "SavepointFailed"), "it is not asked for"
+    assert "retryTime" not in one.status, "no try follows"
+
+
+def test_another_job_of_the_same_name_is_not_asked_for_what_the_first_one_could_not_give() -> None:
+    """The object would say of one job's state that it is the other one's."""
+    one = Tried(limit=9, timeout="60s")
+    one.ask()
+    one.look(FAILED)
+    one.until(one.status["retryTime"])
+    one.job = dataclasses.replace(one.job, uid="uid-2")
+    one.look()
+    assert (one.status["phase"], one.status["reason"]) == ("Pending", "JobNotFound")
+    one.now += timedelta(seconds=60)
+    one.look()
+    assert (one.status["phase"], one.status["reason"]) == ("Failed", "JobNotFound")
 
 
 def test_a_time_by_a_clock_that_was_ahead_holds_nothing_up() -> None:

@@ -148,6 +148,16 @@ def test_executors_are_as_many_as_the_slots_need() -> None:
             "together must be less than 1 .*writeBufferRatio is 0.95",
         ),
         ({"savepoints": {"schedule": "0 0 30 2 *"}}, {}, "spec.savepoints.schedule: names a time that never"),
+        (
+            {"trigger": {"availableNow": True, "schedule": "0 0 30 2 *"}},
+            {},
+            "spec.trigger.schedule: names a time that never",
+        ),
+        (
+            {"trigger": {"availableNow": True, "schedule": "nightly"}},
+            {},
+            r"spec.trigger.schedule: must be a cron line .* \(it is 'nightly'\)",
+        ),
         ({"sparkConf": {"spark.driver.memoryOverhead": "much"}}, {}, "must be a size such as 512m"),
         ({"sparkConf": {"spark.driver.memoryOverhead": "9" * 400}}, {}, "must be a size such as 512m"),
         (

@@ -54,7 +54,7 @@ def plan(resolved: Resolved, uid: str, created: datetime) -> Plan | None:
 def due(plan: Plan, now: datetime, done: Collection[datetime], in_flight: bool) -> DueSavepoint | None:
     """The savepoint that is due. ``done``: scheduled times of all periodic snapshots that exist or were recorded;
     ``in_flight``: whether any savepoint of the job is under way, then nothing is."""
-    point = newest(plan, now)
+    point = _newest(plan, now)
     if in_flight or point in done:
         return None
     if point <= max(believed(done, now), default=plan.created):
@@ -78,7 +78,13 @@ def jitter_s(plan: Plan) -> int:
     return int(naming.digest(plan.uid, 8), 16) % MAX_CRON_JITTER_S
 
 
-def newest(plan: Plan, now: datetime) -> datetime:
+def passed(plan: Plan, now: datetime) -> datetime:
+    """When the newest point of the grid passed for this job: with a cron line, its share of the spread later."""
+    spread = timedelta(seconds=jitter_s(plan)) if plan.interval_s is None else timedelta()
+    return _newest(plan, now) + spread
+
+
+def _newest(plan: Plan, now: datetime) -> datetime:
     """The newest point of the grid that has passed."""
     if plan.interval_s is not None:
         passed = (now - _anchor(plan)) // timedelta(seconds=plan.interval_s)
@@ -92,7 +98,7 @@ def newest(plan: Plan, now: datetime) -> datetime:
 
 def _next(plan: Plan, now: datetime) -> datetime:
     if plan.interval_s is not None:
-        return newest(plan, now) + timedelta(seconds=plan.interval_s)
+        return _newest(plan, now) + timedelta(seconds=plan.interval_s)
     spread = timedelta(seconds=jitter_s(plan))
     found: datetime = croniter.croniter(plan.cron or "", now - spread).get_next(datetime)
     return found + spread

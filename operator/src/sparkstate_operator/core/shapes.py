@@ -67,7 +67,7 @@ def is_harmless(path: str, value: Any) -> bool:
     a plain path and the name of a choice hold none."""
     line = fields.BY_PATH.get(path)
     if line is None:
-        return path == "savepoints.schedule"
+        return path in ("savepoints.schedule", "trigger.schedule")
     if line.kind == "location":
         return "://" not in str(value)
     return line.kind in _PLAIN or bool(line.words)

@@ -13,7 +13,7 @@ from sparkstate_operator.core import transitions
 from sparkstate_operator.plan import Revision
 
 TERMINAL = ("Finished", "Failed", "RestoreBlocked")
-"""Phases that only a change of the spec ends."""
+"""Phases that only a change of the spec ends, or a time of ``trigger.schedule``."""
 IDLE = (*TERMINAL, "Suspended")
 """Phases in which no attempt is meant to run."""
 POLL_S = 2.0

@@ -1,7 +1,7 @@
 """A job that has finished goes after the time that its spec gives, as a Kubernetes Job does.
 
 A job that runs again by a schedule stays. So does one that has failed, because a person has to look at it: with
-``deletion.policy: purge`` its state would go before anybody has.
+``deletion.policy: purge`` its state would go before anybody has. And so does one whose newest spec has not run.
 """
 
 from __future__ import annotations
@@ -12,33 +12,44 @@ from sparkstate_operator import actions, clock
 from sparkstate_operator.decide import scheduling
 from sparkstate_operator.decide.draft import Draft
 from sparkstate_operator.plan import Revision
+from sparkstate_spec.periodic import SOON_S
 
 
 def expire(draft: Draft, revision: Revision) -> None:
-    """Write down when the job finished, and delete it once its time is over. Last of all steps, because it goes by the
-    phase that they lead to."""
-    if draft.phase != "Finished":
+    """Write down when the run ended, and delete a job that has finished once its time is over. Last of all steps,
+    because it goes by the phase that they lead to."""
+    if draft.phase not in scheduling.RESTS:
         draft.put("completionTime", None)
         return
-    finished = _finished(draft)
+    ended = _ended(draft)
     seconds = revision.get("ttlSecondsAfterFinished")
-    if seconds is None or scheduling.plan(draft, revision) is not None:
+    if seconds is None or draft.phase != "Finished" or scheduling.plan(draft, revision) is not None:
         return
-    due = finished + timedelta(seconds=seconds)
+    if _is_outdated(draft):
+        return
+    due = ended + timedelta(seconds=seconds)
     if draft.now < due:
         draft.wait_until(due)
         return
     draft.note(
         "Expired",
-        f"the job finished at {clock.text(finished)}; ttlSecondsAfterFinished is {seconds}: it is deleted",
+        f"the job finished at {clock.text(ended)}; ttlSecondsAfterFinished is {seconds}: it is deleted",
     )
     draft.acts.append(actions.DeleteJob())
 
 
-def _finished(draft: Draft) -> datetime:
-    """When it finished: now, if the status does not say it, or says it by a clock that was ahead."""
+def _ended(draft: Draft) -> datetime:
+    """When the run ended: now, if the status does not say it, or says it by a clock that was ahead."""
     known = clock.parse(draft.status.get("completionTime"))
-    if known is None or known > draft.now:
+    if known is None or known > draft.now + timedelta(seconds=SOON_S):
         draft.put("completionTime", clock.text(draft.now))
         return draft.now
     return known
+
+
+def _is_outdated(draft: Draft) -> bool:
+    """Whether its user has asked for something that has not run: the newest spec cannot run, or is not judged yet, or
+    is refused. The object would go with that spec, and with ``purge`` the state that it was to go on from."""
+    unjudged = draft.status.get("observedGeneration") != draft.seen.job.generation
+    refused = (draft.status.get("refused") or {}).get("revision")
+    return bool(draft.invalid) or unjudged or refused not in (None, draft.status.get("revision"))

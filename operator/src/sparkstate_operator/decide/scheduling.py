@@ -5,15 +5,13 @@ A time that passes while the job runs is left out, and several that pass while n
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from sparkstate_operator import clock
 from sparkstate_operator.core import schedule
-from sparkstate_operator.decide import starting
+from sparkstate_operator.decide import progress, starting
 from sparkstate_operator.decide.draft import Draft
 from sparkstate_operator.plan import Revision
 
-_RESTS = ("Finished", "Failed")
+RESTS = ("Finished", "Failed")
 """Phases in which a run is over. A run that failed does not stop the next one. State that is missing does: that run
 would fail as well."""
 
@@ -26,29 +24,24 @@ def plan(draft: Draft, revision: Revision) -> schedule.Plan | None:
 
 
 def is_due(draft: Draft, revision: Revision) -> bool:
-    """Whether a time has come since the last run ended."""
-    times, ended = plan(draft, revision), _ended(draft)
-    return times is not None and ended is not None and schedule.newest(times, draft.now) > ended
-
-
-def _ended(draft: Draft) -> datetime | None:
-    """When the last run ended; None: it goes on, or nobody knows yet."""
-    if draft.phase not in _RESTS:
-        return None
-    failure = draft.status.get("lastFailure") or {}
-    told = draft.status.get("completionTime") if draft.phase == "Finished" else failure.get("time")
-    return clock.parse(told)
+    """Whether a time has come since the last run ended. The operator's clock tells both. ``lastFailure`` has the time
+    of a node: by one that was behind, a run that fails at once would be repeated for as long as that."""
+    times = plan(draft, revision)
+    ended = clock.parse(draft.status.get("completionTime")) if draft.phase in RESTS else None
+    return times is not None and ended is not None and schedule.passed(times, draft.now) > ended
 
 
 def run(draft: Draft, revision: Revision) -> None:
-    """The next run, from the state of the last one."""
+    """The next run, from the state of the last one. Failures of earlier runs say nothing about it: it has all its
+    restarts."""
     line = revision.get("trigger.schedule")
     draft.note("RunDue", f"trigger.schedule ({line}): the job runs again")
+    progress.put_restarts(draft, {**(draft.status.get("restarts") or {}), "recent": []})
     starting.begin(draft, revision, draft.start)
 
 
 def rest(draft: Draft, revision: Revision) -> None:
     """Look again when the next time comes."""
     times = plan(draft, revision)
-    if times is not None and draft.phase in _RESTS:
+    if times is not None and draft.phase in RESTS:
         draft.wait(schedule.wait_s(times, draft.now))

@@ -55,8 +55,10 @@ def intend(draft: SnapshotDraft) -> None:
 
 
 def _job_is_gone(draft: SnapshotDraft) -> Hindrance | None:
-    """Everything else is said of the job. One that is being deleted takes the savepoint of its own policy only."""
-    if draft.named is not None and draft.named.deleting_at is None:
+    """Everything else is said of the job. One that is being deleted takes the savepoint of its own policy only. Another
+    job of that name is not asked where a try of the first one has failed."""
+    asked = draft.status.get("jobUid")
+    if draft.named is not None and draft.named.deleting_at is None and asked in (None, draft.named.uid):
         return None
     name = (draft.spec.get("jobRef") or {}).get("name")
     return Hindrance("JobNotFound", f"there is no job {name} to take a savepoint from")

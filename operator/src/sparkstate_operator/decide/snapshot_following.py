@@ -210,5 +210,5 @@ def _complete(draft: SnapshotDraft) -> None:
 def fail(draft: SnapshotDraft, cause: transitions.Cause, reason: str, message: str) -> None:
     """It has failed, whoever found out."""
     draft.happened(cause)
-    draft.fill(reason=reason, message=message)
+    draft.fill(reason=reason, message=message, retryTime=None)
     draft.note("SnapshotFailed", f"{reason}: {message}", warning=True)

@@ -170,7 +170,9 @@ class StatefulSparkJobStatus(Model):
     last_schedule_time: datetime | None = status_field(
         "The newest point of the savepoints' schedule for which there was a savepoint.", strict=False
     )
-    completion_time: datetime | None = status_field("When the job finished.", strict=False)
+    completion_time: datetime | None = status_field(
+        "When the job finished, or failed and was not started again.", strict=False
+    )
     last_failure: Failure | None = status_field("The newest failure.")
     restarts: Restarts | None = status_field("Restarts since the job was created.")
     intent: Intent | None = status_field("The act that is under way.")
