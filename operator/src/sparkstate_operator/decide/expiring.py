@@ -49,7 +49,7 @@ def _ended(draft: Draft) -> datetime:
 
 def _is_outdated(draft: Draft) -> bool:
     """Whether its user has asked for something that has not run: the newest spec cannot run, or is not judged yet, or
-    is refused. The object would go with that spec, and with ``purge`` the state that it was to go on from."""
+    is refused. The object would go with that spec, and with ``purge`` the state that the spec goes on from."""
     unjudged = draft.status.get("observedGeneration") != draft.seen.job.generation
     refused = (draft.status.get("refused") or {}).get("revision")
     return bool(draft.invalid) or unjudged or refused not in (None, draft.status.get("revision"))

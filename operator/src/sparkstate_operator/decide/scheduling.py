@@ -32,8 +32,7 @@ def is_due(draft: Draft, revision: Revision) -> bool:
 
 
 def run(draft: Draft, revision: Revision) -> None:
-    """The next run, from the state of the last one. Failures of earlier runs say nothing about it: it has all its
-    restarts."""
+    """The next run, from the state of the last one. It has all restarts: failures of earlier runs say nothing of it."""
     line = revision.get("trigger.schedule")
     draft.note("RunDue", f"trigger.schedule ({line}): the job runs again")
     progress.put_restarts(draft, {**(draft.status.get("restarts") or {}), "recent": []})
