@@ -32,8 +32,8 @@ USAGE = 2
 
 
 class _Group(click.Group):
-    """Of all commands. When the reader of our output leaves (``sparkstate status | head``), the command ends well: there
-    is nothing to say, and nobody to say it to. Click itself would end it with 1."""
+    """Of all commands. When the reader of our output leaves (``sparkstate status | head``), the command ends well:
+    there is nothing to say, and nobody to say it to. Click itself would end it with 1."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
