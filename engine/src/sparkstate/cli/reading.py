@@ -10,7 +10,6 @@ from typing import Any
 
 import click
 
-from sparkstate import errors
 from sparkstate.checkpoint import savepoint
 from sparkstate.cli import stored_jobs, targets
 from sparkstate.stored import entries
@@ -37,15 +36,9 @@ def read(
       sparkstate savepoints read s3://bucket/state/savepoints/savepoint-1f2d3c-8a9b --operator rotation
       sparkstate savepoints read /data/savepoint-1f2d3c-8a9b --state total | jq 'select(.value > 100)'
     """
-    if job is not None:
-        raise click.UsageError("--job has no use here, because the URL names the savepoint; leave it out")
-    place = targets.stored(url, (), stored_jobs.s3_settings(**s3), None)
-    try:
+    place = stored_jobs.of_snapshot(url, job, **s3)
+    with stored_jobs.must_be_snapshot(place):
         found = savepoint.open_snapshot(place.url, place.open)
-    except errors.NotFound as error:
-        raise errors.StorageError(
-            f"{place.url} is not a savepoint or checkpoint: {error}; name the folder that holds _metadata"
-        ) from error
     with tempfile.TemporaryDirectory(prefix="sparkstate-read-") as folder:
         for entry in itertools.islice(entries.read(found, Path(folder), operator, state), limit):
             click.echo(_line(entry))

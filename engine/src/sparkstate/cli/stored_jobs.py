@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -222,3 +224,22 @@ def one_job(place: Place) -> tuple[storage.ObjectStore, lineage.JobName]:
         known = ", ".join(map(str, names)) or "none"
         raise errors.SpecInvalid(f"{place.url} holds {len(names)} jobs ({known}); name one with --job")
     return root, names[0]
+
+
+def of_snapshot(url: str, job: str | None, **s3: Any) -> Place:
+    """The place that the URL of one savepoint or checkpoint means; ``job`` is then refused."""
+    if job is not None:
+        raise click.UsageError("--job has no use here, because the URL names the savepoint; leave it out")
+    return targets.stored(url, (), s3_settings(**s3), None)
+
+
+@contextlib.contextmanager
+def must_be_snapshot(place: Place) -> Iterator[None]:
+    """Whoever reads it meanwhile and does not find it gets a ``StorageError`` with the remedy. For the operator that is
+    the last word on a URL, and ``NotFound`` a reason to run the command again."""
+    try:
+        yield
+    except errors.NotFound as error:
+        raise errors.StorageError(
+            f"{place.url} is not a savepoint or checkpoint: {error}; name the folder that holds _metadata"
+        ) from error

@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 
-from sparkstate import errors
 from sparkstate.cli import machine, output, stored_jobs, targets
 from sparkstate.stored import snapshots
 
@@ -31,18 +30,11 @@ def verify(url: str, as_json: bool, termination_log: Path | None, job: str | Non
     Example:
       sparkstate savepoints verify s3://bucket/state/savepoints/savepoint-1f2d3c-8a9b
     """
-    if job is not None:
-        raise click.UsageError("--job has no use here, because the URL names the savepoint; leave it out")
-    place = targets.stored(url, (), stored_jobs.s3_settings(**s3), None)
+    place = stored_jobs.of_snapshot(url, job, **s3)
 
     def found() -> dict[str, Any]:
-        try:
+        with stored_jobs.must_be_snapshot(place):
             return asdict(snapshots.verified(place.url, place.open))
-        except errors.NotFound as error:
-            # For the operator ``StorageError`` is the last word on a URL, and ``NotFound`` a reason to run this again.
-            raise errors.StorageError(
-                f"{place.url} is not a savepoint or checkpoint: {error}; name the folder that holds _metadata"
-            ) from error
 
     if as_json:
         machine.answer(found, termination_log, machine.brief)
