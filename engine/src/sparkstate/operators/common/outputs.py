@@ -43,9 +43,10 @@ class Outputs:
             self.copied = _copied_behind_tags(self._fixed)
 
     def kept(self, result: Iterable[Any]) -> Iterable[Any]:
-        """The rows of one call of the user's code, as they are when they come. For anything but the loop over records,
-        which looks at :attr:`plain` itself."""
-        return map(self.copied, result)
+        """The rows of one call of the user's code, as they are when they come. The loop over records spells this out,
+        because a call for each record takes longer than the rows."""
+        plain, copied = self.plain, self.copied
+        return (item if type(item) in plain else copied(item) for item in result)
 
     def put(self, overlay: Overlay, yielded: list[Any], stamps: Sequence[int | None] | None) -> None:
         """Sort what was yielded by output and convert it. ``stamps`` has one event time for each, or is None."""
