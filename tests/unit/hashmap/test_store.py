@@ -10,8 +10,15 @@ import pytest
 
 from sparkstate import errors
 from sparkstate.backends import canonical
-from sparkstate.backends.base import DELETED, ListChange, MapChange, StateKind, TableChanges, TableSpec
-from sparkstate.backends.hashmap import snapshot
+from sparkstate.backends.base import (
+    DELETED,
+    TIMER_KINDS,
+    ListChange,
+    MapChange,
+    StateKind,
+    TableChanges,
+    TableSpec,
+)
 from sparkstate.backends.hashmap.store import HashMapShardStore
 from sparkstate.conformance import kit as conformance
 from sparkstate.keygroups import KeyGroupRange
@@ -90,7 +97,7 @@ def test_the_canonical_file_tells_its_tables_and_rows_by_key_group(tmp_path):
     read = canonical.CanonicalFile(file.path)
     assert list(read.tables) == list(conformance.TABLES)
     rows = list(read.rows())
-    timed = {number for number, spec in enumerate(read.tables) if spec.kind in snapshot.TIMERS}
+    timed = {number for number, spec in enumerate(read.tables) if spec.kind in TIMER_KINDS}
     placed = [(row.table, row.sub if row.table in timed else row.key_group) for row in rows]
     assert placed == sorted(placed)
     some = list(read.rows(KeyGroupRange(5, 63)))

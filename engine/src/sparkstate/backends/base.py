@@ -45,6 +45,9 @@ class StateKind(enum.StrEnum):
     PROCESSING_TIMERS = "processing-timers"
 
 
+TIMER_KINDS: Final = (StateKind.EVENT_TIMERS, StateKind.PROCESSING_TIMERS)
+
+
 class NamespacedCell(NamedTuple):
     """A cell under a namespace other than the default one."""
 

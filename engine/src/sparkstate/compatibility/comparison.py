@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from sparkstate import errors
-from sparkstate.backends.base import StateKind
+from sparkstate.backends.base import TIMER_KINDS, StateKind
 from sparkstate.compatibility.declaration import DeclaredOperator
 from sparkstate.compatibility.report import Outcome, StateFinding
 from sparkstate.handles import StateMeta
@@ -20,7 +20,6 @@ from sparkstate.serde.evolution import Declaration, StateTypes, VerdictKind
 from sparkstate.serde.typeinfo import TypeInformation
 
 _KEYED: Final = frozenset(kind.value for kind in StateKind)
-_TIMERS: Final = (StateKind.EVENT_TIMERS, StateKind.PROCESSING_TIMERS)
 _OUTCOMES: Final[Mapping[VerdictKind, Outcome]] = {
     VerdictKind.AS_IS: Outcome.AS_IT_IS,
     VerdictKind.ON_READ: Outcome.ON_READ,
@@ -176,7 +175,7 @@ def _heirs(
 ) -> list[str]:
     """New operators with the states of one that is gone: most likely its uid was changed."""
     stored = {key[0] for key in before}
-    lost = {(meta.name, meta.kind) for meta in gone if meta.uid == uid and meta.kind not in _TIMERS}
+    lost = {(meta.name, meta.kind) for meta in gone if meta.uid == uid and meta.kind not in TIMER_KINDS}
     return [
         each.uid
         for each in declared
@@ -195,7 +194,7 @@ def _shown(meta: StateMeta) -> str:
 
 def described(state: Declaration) -> str:
     """Kind and types of a state, as a report shows them."""
-    if state.kind in _TIMERS:
+    if state.kind in TIMER_KINDS:
         return f"timers of {_text(state.key_type)}"
     value = _text(state.value_type)
     of = f"{_text(state.user_key_type)} to {value}" if state.user_key_type else value

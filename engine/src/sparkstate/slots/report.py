@@ -11,7 +11,7 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from sparkstate import clock
-from sparkstate.backends.base import StateKind, TableStats
+from sparkstate.backends.base import TIMER_KINDS, TableStats
 from sparkstate.operators.base import Operator
 from sparkstate.operators.state.operator_state_memory import OperatorStateSize
 from sparkstate.slots import protocol
@@ -103,7 +103,7 @@ def operator_sizes(tables: Iterable[TableStats]) -> tuple[protocol.OperatorSize,
     rows, size, timers = Counter[str](), Counter[str](), Counter[str]()
     for spec, count, bytes_ in tables:
         size[spec.uid] += bytes_
-        if spec.kind in (StateKind.EVENT_TIMERS, StateKind.PROCESSING_TIMERS):
+        if spec.kind in TIMER_KINDS:
             timers[spec.uid] += count
         else:
             rows[spec.uid] += count

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 
 from sparkstate import errors
 from sparkstate.backends import base, canonical, loader
-from sparkstate.backends.base import CanonicalRow, StateKind, TableSpec
+from sparkstate.backends.base import TIMER_KINDS, CanonicalRow, StateKind, TableSpec
 from sparkstate.checkpoint import operator_parts
 from sparkstate.checkpoint.downloader import Downloader
 from sparkstate.checkpoint.operator_parts import StoredState
@@ -31,7 +31,6 @@ from sparkstate.settings import MIB, StateBackendSettings
 
 Entry: TypeAlias = dict[str, Any]
 """One value, element, map entry or timer, of values that JSON has."""
-_TIMERS: Final = (StateKind.EVENT_TIMERS, StateKind.PROCESSING_TIMERS)
 _ROCKSDB: Final = "rocksdb"
 """The format of shards in RocksDB's own files."""
 _MEMORY_BYTES: Final = 64 * MIB
@@ -154,7 +153,7 @@ class _Reader:
             "state": self._spec.name,
             "kind": self._spec.kind.value,
         }
-        if self._spec.kind in _TIMERS:
+        if self._spec.kind in TIMER_KINDS:
             timer = self._codec.timer(row)
             entry |= _place(timer.key, timer.namespace)
             return {**entry, "timestamp": timer.timestamp}

@@ -16,11 +16,10 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from sparkstate.backends.base import CanonicalRow, Cell, StateKind, TableSpec, Timer
+from sparkstate.backends.base import TIMER_KINDS, CanonicalRow, Cell, TableSpec, Timer
 from sparkstate.backends.canonical import TableCodec
 from sparkstate.serde import composite
 
-TIMERS = (StateKind.EVENT_TIMERS, StateKind.PROCESSING_TIMERS)
 _TABLE = struct.Struct(">H")
 _STAMP_BYTES = 8
 
@@ -42,7 +41,7 @@ class RowKeys:
         """Behind every key of the table."""
         self._codec = TableCodec(spec)
         self._key = composite.key_codec(spec.key_type)
-        self._are_timers = spec.kind in TIMERS
+        self._are_timers = spec.kind in TIMER_KINDS
 
     def cell(self, key_group: int, cell: Cell) -> bytes:
         """The key of a value; the prefix of all rows of a list or map."""

@@ -14,13 +14,17 @@ from pathlib import Path
 from typing import Any
 
 from sparkstate.backends import base, canonical, heap_timers
-from sparkstate.backends.base import CanonicalRow, SnapshotFile, SnapshotStream, StateKind, TableSpec
+from sparkstate.backends.base import (
+    TIMER_KINDS,
+    CanonicalRow,
+    SnapshotFile,
+    SnapshotStream,
+    TableSpec,
+)
 from sparkstate.backends.hashmap import column_table, tables
 from sparkstate.backends.hashmap.layered_columns import ColumnView
 from sparkstate.backends.layered_dict import View
 from sparkstate.serde import expiring
-
-TIMERS = (StateKind.EVENT_TIMERS, StateKind.PROCESSING_TIMERS)
 
 
 @dataclass(frozen=True)
@@ -68,7 +72,7 @@ class HashMapSnapshot:
 
 def rows(number: int, table: FrozenTable) -> Iterator[CanonicalRow | canonical.RowBlock]:
     """All rows of a table, as those of table ``number``, in their order in the file."""
-    if table.spec.kind in TIMERS:
+    if table.spec.kind in TIMER_KINDS:
         yield from heap_timers.rows(table.view, table.spec, number)
         return
     codec = canonical.TableCodec(table.spec)

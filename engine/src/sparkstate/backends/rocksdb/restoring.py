@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sparkstate.backends import canonical
-from sparkstate.backends.base import StateKind, TableSpec
+from sparkstate.backends.base import TIMER_KINDS, StateKind, TableSpec
 from sparkstate.backends.heap_timers import HeapTimerTable
 from sparkstate.backends.rocksdb import layout, snapshots
 from sparkstate.backends.rocksdb.family import Family, FamilyWrites
@@ -69,7 +69,7 @@ def load_rows(
             tables[row.table].add(codecs[row.table].timer(row))
             continue
         kind = file.tables[row.table].kind
-        target.keys.append(snapshots.stored_row(row, kind in snapshots.TIMER_KINDS))
+        target.keys.append(snapshots.stored_row(row, kind in TIMER_KINDS))
         target.values.append(row.value)
         if kind is StateKind.LIST:
             positions.following = max(positions.following, composite.decode_long(row.sub) + 1)

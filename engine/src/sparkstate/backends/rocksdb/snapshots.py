@@ -14,7 +14,13 @@ import msgspec
 
 from sparkstate import errors
 from sparkstate.backends import canonical, heap_timers
-from sparkstate.backends.base import CanonicalRow, SnapshotFile, SnapshotStream, StateKind, TableSpec
+from sparkstate.backends.base import (
+    TIMER_KINDS,
+    CanonicalRow,
+    SnapshotFile,
+    SnapshotStream,
+    TableSpec,
+)
 from sparkstate.backends.layered_dict import View
 from sparkstate.backends.rocksdb import layout
 from sparkstate.backends.rocksdb.schemas import SchemaCodec, Schemas
@@ -40,7 +46,6 @@ META = "sparkstate.json"
 VERSION = 2
 """Of the file ``META``. It is 2 only where rows of several types lie in one table: an older sparkstate would read them
 wrong, or not at all."""
-TIMER_KINDS = (StateKind.EVENT_TIMERS, StateKind.PROCESSING_TIMERS)
 _NUMBERED = re.compile(r"(?:MANIFEST-|OPTIONS-)?(\d+)(?:\.\w+)?$")
 # Options come from the job, not from the snapshot; logs are empty, because nothing is logged.
 _LEFT_OUT = re.compile(r"OPTIONS-\d+|rocksdict-config\.json|IDENTITY|LOCK|LOG.*|.*\.log")

@@ -28,6 +28,7 @@ from sparkstate import errors
 from sparkstate.backends import base, value_columns
 from sparkstate.backends.base import (
     DELETED,
+    TIMER_KINDS,
     Cell,
     NamespacedCell,
     StateKind,
@@ -40,7 +41,6 @@ from sparkstate.backends.rocksdb import failures, layout, tables
 from sparkstate.backends.rocksdb.database import Database, NewOptions
 from sparkstate.backends.rocksdb.family import Family, FamilyWrites
 from sparkstate.backends.rocksdb.reading import Reads
-from sparkstate.backends.rocksdb.snapshots import TIMER_KINDS
 from sparkstate.backends.rocksdb.spill_commit import GONE, REPLACED, STANDS, copy_rows
 from sparkstate.backends.rocksdb.spilled_columns import SpilledColumns
 from sparkstate.backends.rocksdb.store import RocksDBShardStore

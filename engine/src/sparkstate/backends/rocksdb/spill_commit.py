@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from sparkstate.backends.base import StateKind, TableSpec
+from sparkstate.backends.base import TIMER_KINDS, StateKind, TableSpec
 from sparkstate.backends.heap_timers import HeapTimerTable
 from sparkstate.backends.rocksdb import layout
 from sparkstate.backends.rocksdb.family import Family, FamilyWrites
 from sparkstate.backends.rocksdb.schemas import SchemaCodec
-from sparkstate.backends.rocksdb.snapshots import TIMER_KINDS
 from sparkstate.backends.rocksdb.store import RocksDBShardStore
 from sparkstate.serde import composite
 

@@ -13,7 +13,7 @@ import msgspec
 
 from sparkstate import errors
 from sparkstate.backends import canonical
-from sparkstate.backends.base import ShardSnapshot, ShardStats, TableChanges, TableSpec
+from sparkstate.backends.base import TIMER_KINDS, ShardSnapshot, ShardStats, TableChanges, TableSpec
 from sparkstate.backends.expiring import SweepPace, ttl_change
 from sparkstate.backends.heap_timers import HeapTimerTable
 from sparkstate.backends.layered_dict import View
@@ -120,7 +120,7 @@ class RocksDBShardStore:
         return found
 
     def _make_table(self, spec: TableSpec) -> Any:
-        if spec.kind in snapshots.TIMER_KINDS:
+        if spec.kind in TIMER_KINDS:
             if self._options.heap_timers:
                 return HeapTimerTable()
             return RocksTimerTable(
@@ -340,7 +340,7 @@ class RocksDBShardStore:
         """The snapshot kept its timers in RocksDB, the job now wants them on the heap."""
         for spec in self._specs.values():
             family = self._database().families().get(layout.family_name(spec))
-            if spec.kind in snapshots.TIMER_KINDS and family is not None:
+            if spec.kind in TIMER_KINDS and family is not None:
                 self._write([restoring.move_timers(spec, family, self.table(spec))])
 
     def _restore_rows(self, path: Path) -> None:
