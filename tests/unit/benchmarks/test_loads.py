@@ -36,9 +36,7 @@ def record(setup, folder, slots, scratch):
     raise SystemExit  # in the place of a run, which takes minutes
 
 run.RESULTS, run.data.make, run.traced.record = pathlib.Path(sys.argv[1]), make, record
-sys.argv[1:] = "--trace --loads large --only rocksdb-batches --rows 4000 --slots 3".split()
-large = run.LOADS["large"]
-print(json.dumps([large.keys, large.fills]))
+sys.argv[1:] = [*"--trace --loads large --only rocksdb-batches --rows 4000 --slots 3".split(), *sys.argv[2:]]
 run.main()
 """
 
@@ -76,9 +74,13 @@ def test_a_load_has_its_own_function_and_memory(contender: str, function: str, m
     assert (made["backend"], made["interval"]) == (given["backend"], given["interval"])
 
 
-def test_a_trace_is_of_the_contender_as_the_load_runs_it(tmp_path: Path) -> None:
-    (keys, fills), (of_load, setup, folder, slots) = printed(TRACE, str(tmp_path))
-    assert of_load == [1000, 10, keys, fills]
+@pytest.mark.parametrize(("options", "times"), [((), 10), (("--times", "100"), 100)])
+def test_a_trace_is_of_the_contender_as_the_load_runs_it(
+    tmp_path: Path, options: tuple[str, ...], times: int
+) -> None:
+    (((rows, epochs, keys, fills), setup, folder, slots),) = printed(TRACE, str(tmp_path), *options)
+    assert (rows, epochs, fills) == (1000, 10, 2)
+    assert keys * 512 == times * 2 * (32 << 20)  # bytes of a key; managed memory of two slots
     assert (setup["backend"], setup["function"], setup["managed"]) == ("rocksdb", "padded-batches", "32Mi")
     assert (folder, slots) == ("in", 3)
 
