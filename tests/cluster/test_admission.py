@@ -117,6 +117,7 @@ BESIDE: dict[str, dict[str, Any]] = {
     "restart.exponentialDelay": {"restart": {"strategy": "exponential-delay"}},
     "restart.failureRate": {"restart": {"strategy": "failure-rate"}},
     "backoffLimit": {"jobRef": {"name": "flights"}},
+    "formatType": {"jobRef": {"name": "flights"}},
 }
 """What must stand beside a section, or a field, so that a good value in it is a good spec."""
 

@@ -48,7 +48,7 @@ def look_and_change(port: int, looks: int = 1) -> tuple[dict[str, Any], dict[str
         drivers = driver.Drivers(Clock(), port)
         try:
             statuses = [await drivers.status(HERE, OWN, UID, 3) for _ in range(looks)]
-            return statuses[-1], await drivers.trigger(HERE, OWN, UID, 3, "one", stop=False, directory=None)
+            return statuses[-1], await drivers.trigger(HERE, OWN, UID, 3, {"trigger_id": "one"})
         finally:
             await drivers.close()
 

@@ -14,6 +14,10 @@ from sparkstate.control import documents
 from sparkstate_tools.drivers import driving, totals, window_rows
 
 pytestmark = pytest.mark.spark
+FORMATS = {
+    "hashmap": documents.SavepointFormatType.CANONICAL,
+    "rocksdb": documents.SavepointFormatType.NATIVE,
+}
 
 
 @pytest.mark.parametrize("backend", ["hashmap", pytest.param("rocksdb", marks=pytest.mark.extra)])
@@ -44,7 +48,7 @@ def test_other_windows_under_a_uid_that_was_given_up_find_none_of_its_slices(
         )
         with driving.Driver(tmp_path / f"life-{life}", document) as driver:
             if life < 2:
-                savepoint = stop_behind(driver, 3 * 400, f"after-{life}")
+                savepoint = stop_behind(driver, 3 * 400, f"after-{life}", FORMATS[backend])
             driver.finish()
         size = "8 seconds"
     found = {
@@ -60,12 +64,16 @@ def counts(folder: Path, size_s: int) -> Counter[tuple[Any, float]]:
     return Counter((row["n"], row["at"].timestamp() // size_s * size_s) for row in rows)
 
 
-def stop_behind(driver: driving.Driver, rows: int, trigger_id: str) -> str:
+def stop_behind(
+    driver: driving.Driver, rows: int, trigger_id: str, format_type: documents.SavepointFormatType
+) -> str:
     """Stop with a savepoint when so many rows are in the state; its URL."""
     with driver.client() as client:
         driving.wait_for(
             lambda: client.status().rows_total == rows, driving.PATIENCE_S, "all rows", driver.process
         )
-        client.trigger_savepoint(documents.SavepointRequest(trigger_id=trigger_id, stop=True))
+        client.trigger_savepoint(
+            documents.SavepointRequest(trigger_id=trigger_id, stop=True, format_type=format_type)
+        )
         driver.finish()
     return str(driver.end()["savepoint"]["location"])

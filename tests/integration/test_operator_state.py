@@ -38,12 +38,18 @@ def counted_in(location: str) -> list[list[tuple[int, int]]]:
     ]
 
 
-def stop_when_read(driver: driving.Driver, client: Any, rows: int, name: str) -> str:
+def stop_when_read(
+    driver: driving.Driver,
+    client: Any,
+    rows: int,
+    name: str,
+    format_type: documents.SavepointFormatType = documents.SavepointFormatType.CANONICAL,
+) -> str:
     """Stop with a savepoint once this driver has taken so many rows; where it is."""
     driving.wait_for(
         lambda: client.status().rows_total >= rows, driving.PATIENCE_S, "all rows", driver.process
     )
-    client.trigger_savepoint(documents.SavepointRequest(trigger_id=name, stop=True))
+    client.trigger_savepoint(documents.SavepointRequest(trigger_id=name, stop=True, format_type=format_type))
     driver.finish()
     return str(driver.end()["savepoint"]["location"])
 
@@ -77,12 +83,19 @@ def test_variables_are_exact_through_a_kill_and_from_two_slots_to_three_to_one(t
     document = driving.manifest(tmp_path, "counted.py", slots=3, stateBackend={"type": "rocksdb"}, **often)
     with driving.Driver(tmp_path, document, attempt=2) as second, second.client() as client:
         wait_for_checkpoint(second, client)
-        saved = stop_when_read(second, client, 600, "three")
+        saved = stop_when_read(second, client, 600, "three", documents.SavepointFormatType.NATIVE)
     three = counted_in(saved)
     assert len(three) == 3 and sum(count for [(count, _)] in three) == len(rows)
 
     rows += totals.make_input(tmp_path / "in", files=2, first=10, seed=10)
-    document = driving.manifest(tmp_path, "counted.py", name="copy", slots=1, restoreFrom={"uri": saved})
+    document = driving.manifest(
+        tmp_path,
+        "counted.py",
+        name="copy",
+        slots=1,
+        stateBackend={"type": "rocksdb"},
+        restoreFrom={"uri": saved},
+    )
     with driving.Driver(tmp_path / "copy", document) as third:
         third.finish()
     totals.check(tmp_path / "out", rows)

@@ -89,6 +89,8 @@ class SavepointSettings:
     schedule: str | None = None
     max_age_s: float | None = None
     max_count: int | None = None
+    format_type: Literal["canonical", "native"] = built_in.value("savepoints.formatType")
+    """Of the periodic ones."""
     on_stop: bool = built_in.value("savepoints.onStop")
     """Take a savepoint when the job is stopped from outside (Ctrl-C, SIGTERM)."""
 

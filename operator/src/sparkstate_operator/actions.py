@@ -173,6 +173,16 @@ class TriggerSavepoint:
     trigger_id: str
     stop: bool = False
     directory: str | None = None
+    format_type: str | None = None
+    """None: canonical."""
+
+    def request(self) -> dict[str, Any]:
+        """The body of the request. An older engine refuses a field that it does not know, so the body leaves out what
+        an engine does by itself."""
+        format_type = None if self.format_type == "canonical" else self.format_type
+        optional = {"target_directory": self.directory, "format_type": format_type}
+        given = {name: value for name, value in optional.items() if value is not None}
+        return {"trigger_id": self.trigger_id, "stop": self.stop, **given}
 
 
 @dataclass(frozen=True)

@@ -324,10 +324,7 @@ class Applier:
         ip, attempt = action.pod.ip, action.pod.attempt
         own = keys.of_attempt(self._key, uid, attempt)
         await self._write(
-            Write.TRIGGER_SAVEPOINT,
-            lambda: self._drivers.trigger(
-                ip, own, uid, attempt, action.trigger_id, stop=action.stop, directory=action.directory
-            ),
+            Write.TRIGGER_SAVEPOINT, lambda: self._drivers.trigger(ip, own, uid, attempt, action.request())
         )
 
     async def _job_command(

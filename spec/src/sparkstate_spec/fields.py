@@ -242,6 +242,13 @@ TABLE = (
     Field("savepoints.interval", "duration", flink=("kubernetes.operator.periodic.savepoint.interval",)),
     Field("savepoints.maxAge", "duration", flink=("kubernetes.operator.savepoint.history.max.age",)),
     Field("savepoints.maxCount", "integer", flink=("kubernetes.operator.savepoint.history.max.count",)),
+    Field(
+        "savepoints.formatType",
+        built_in="canonical",
+        flink=("kubernetes.operator.savepoint.format.type",),
+        applies=unwritten,
+        words={"canonical": "canonical", "native": "native"},
+    ),
     Field("savepoints.onStop", "boolean", False),
     Field("trigger.processingTime", "duration", "0s", applies=_none_of(*EPOCH_STARTS)),
     Field("trigger.availableNow", "boolean", False, applies=unwritten),

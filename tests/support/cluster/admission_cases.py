@@ -153,6 +153,12 @@ SNAPSHOT_ROWS: tuple[tuple[str, str, Spec, Spec], ...] = (
         {**REGISTERED, "storage": "s3://b/x"},
     ),
     (
+        "spec.formatType",
+        "applies only with jobRef",
+        {**TAKEN, "formatType": "native"},
+        {**REGISTERED, "formatType": "native"},
+    ),
+    (
         "spec.triggerId",
         "applies only with jobRef",
         {**TAKEN, "triggerId": "a1"},

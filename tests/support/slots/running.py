@@ -40,7 +40,9 @@ def stored_job(**sinks: Path) -> StoredJob:
 class Running:
     """The operator ``sum``, whose output goes to files in ``folder/out``."""
 
-    def __init__(self, folder: Path, count: int = 1, **checkpointing: float) -> None:
+    def __init__(
+        self, folder: Path, count: int = 1, backend: str = "hashmap", **checkpointing: float
+    ) -> None:
         self.out = folder / "out"
         time = clock.SystemClock()
         self.claimed = claim(settings(folder, count, **checkpointing), time, 1, "a test")
@@ -51,7 +53,9 @@ class Running:
         self.slots = [
             slots.Slot(
                 folder / f"slot-{number}",
-                dataclasses.replace(slots.plan(folder, number, count), lineage=lineage.id, storage_url=url),
+                dataclasses.replace(
+                    slots.plan(folder, number, count, backend=backend), lineage=lineage.id, storage_url=url
+                ),
             )
             for number in range(count)
         ]

@@ -228,11 +228,17 @@ def test_a_savepoint_is_waited_for_and_its_url_printed(
     complete_when_asked(
         job, status=documents.SavepointPhase.COMPLETED, location="file:///s/savepoint-1", epoch=41
     )
-    arguments = ["--trigger-id", "mine", "--target", "file:///s", "--stop", "--drain"]
+    arguments = ["--trigger-id", "mine", "--target", "file:///s", "--stop", "--drain", "--type", "native"]
     assert main.main(["savepoint", manifest, *arguments]) == 0
     assert capsys.readouterr().out == "file:///s/savepoint-1\n"
     assert job.requests() == [
-        port.SavepointTrigger(trigger_id="mine", target_directory="file:///s", stop=True, drain=True)
+        port.SavepointTrigger(
+            trigger_id="mine",
+            target_directory="file:///s",
+            stop=True,
+            drain=True,
+            format_type=documents.SavepointFormatType.NATIVE,
+        )
     ]
 
 

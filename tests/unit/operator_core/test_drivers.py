@@ -336,7 +336,9 @@ def test_a_process_that_loses_its_lease_while_a_write_waits_for_its_turn_tells_t
             found._calls = asyncio.Semaphore(0)
             writes = [
                 asyncio.create_task(found.let_claim(HEALTHY, KEYS, "uid", 1)),
-                asyncio.create_task(found.trigger(HEALTHY, KEYS, "uid", 1, "t", stop=True, directory=None)),
+                asyncio.create_task(
+                    found.trigger(HEALTHY, KEYS, "uid", 1, {"trigger_id": "t", "stop": True})
+                ),
             ]
             await asyncio.sleep(0.1)
             lost = True

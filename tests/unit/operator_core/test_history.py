@@ -56,6 +56,21 @@ def test_a_savepoint_is_made_for_each_time_that_cron_names() -> None:
     assert [datetime.fromisoformat(text) - scheduled for text in later] == [timedelta(minutes=5)]
 
 
+def test_a_periodic_savepoint_has_the_format_that_the_job_names() -> None:
+    for spec, told in (
+        (CRON["savepoints"], None),
+        ({**CRON["savepoints"], "formatType": "native"}, "native"),
+    ):
+        now = revision(savepoints=spec)
+        seen = observed.ObservedState(
+            job({**running_status(), "revision": now.name}, savepoints=spec),
+            NOW,
+            drivers=(pod(revision=now.name),),
+        )
+        (made_one,) = acts(look(seen), actions.CreateSnapshot)
+        assert made_one.body["spec"].get("formatType") == told
+
+
 @pytest.mark.parametrize(
     "edited", ["0001-01-01T00:00:00+14:00", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59-14:00"]
 )

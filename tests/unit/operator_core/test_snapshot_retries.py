@@ -76,6 +76,20 @@ def test_each_try_has_a_trigger_of_its_own_and_the_pauses_double() -> None:
     assert [note.reason for note in last.notes] == ["SnapshotFailed"]
 
 
+@pytest.mark.parametrize(
+    ("spec", "told"),
+    [({}, {}), ({"formatType": "canonical"}, {}), ({"formatType": "native"}, {"format_type": "native"})],
+)
+def test_each_try_asks_for_the_format_that_the_object_names(
+    spec: dict[str, Any], told: dict[str, str]
+) -> None:
+    """An engine from before the formats takes canonical ones, and refuses the field."""
+    one = Tried(limit=1, triggerId="mine", **spec)
+    one.look()
+    (asked,) = acts(one.look(), actions.TriggerSavepoint)
+    assert asked.request() == {"trigger_id": "mine", "stop": False, **told}
+
+
 def test_a_try_that_succeeds_completes_the_snapshot() -> None:
     one = Tried(limit=2, triggerId="mine")
     assert one.ask() == "mine"

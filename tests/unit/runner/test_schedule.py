@@ -1,6 +1,7 @@
 """Periodic savepoints: when they are due, and that no restart repeats or forgets one."""
 
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -81,10 +82,12 @@ class Savepoints:
 
     def __init__(self) -> None:
         self.taken: list[str] = []
+        self.formats: set[str] = set()
 
     def trigger_savepoint(self, request: documents.SavepointRequest) -> None:
         assert request.trigger_id is not None
         self.taken.append(request.trigger_id)
+        self.formats.add(request.format_type)
 
     def savepoint(self, trigger_id: str) -> documents.SavepointStatus:
         return documents.SavepointStatus(trigger_id=trigger_id, status=documents.SavepointPhase.COMPLETED)
@@ -93,12 +96,13 @@ class Savepoints:
         return [retention.KeptSavepoint(name, name, 0) for name in self.taken]
 
 
+@pytest.mark.parametrize("format_type", ["canonical", "native"])
 @pytest.mark.parametrize("restarted", [False, True])
-def test_savepoints_go_on_when_a_clock_that_was_ahead_is_set_right(restarted: bool) -> None:
+def test_savepoints_go_on_when_a_clock_that_was_ahead_is_set_right(restarted: bool, format_type: Any) -> None:
     clock, savepoints = ManualClock(), Savepoints()
     running = periodic.PeriodicSavepoints(
         schedule.Interval(HOUR),
-        settings.SavepointSettings(),
+        settings.SavepointSettings(format_type=format_type),
         savepoints,  # type: ignore[arg-type]
         clock,
         lambda _: None,
@@ -115,6 +119,7 @@ def test_savepoints_go_on_when_a_clock_that_was_ahead_is_set_right(restarted: bo
         "periodic-20270131T100000Z",
         "periodic-20260131T110000Z",
     ]
+    assert savepoints.formats == {format_type}
 
 
 def test_a_trigger_id_says_the_time_and_is_read_back() -> None:

@@ -60,6 +60,11 @@ class UploadTarget:
         """Into the savepoint's own folder; the uploader's store must be rooted there."""
         return cls(incarnation=incarnation, checkpoint_id=checkpoint_id, exclusive="", shared="")
 
+    @property
+    def shares(self) -> bool:
+        """Whether other snapshots may name its shared files again; in a savepoint every file is its own."""
+        return self.exclusive != self.shared
+
 
 @dataclass
 class _Plan:
@@ -212,13 +217,14 @@ class Uploader:
                 plan.files[stream.name] = self._streaming.submit(self._upload_stream, run, plan, stream)
             return
         for file in snapshot.files():
+            shared = file.shared and run.target.shares
             # By identity, never by name: two stores that go on from one snapshot give the same number, and so the same
             # name, to different files (RFC 0011).
-            known = run.base.get(file.identity) if file.shared and file.identity else None
+            known = run.base.get(file.identity) if shared and file.identity else None
             if known is not None and known.size == file.size:
                 plan.files[file.name] = msgspec.structs.replace(known, name=file.name)
                 plan.reused.add(file.name)
-            elif not file.shared and file.size <= MERGE_LIMIT:
+            elif not shared and file.size <= MERGE_LIMIT:
                 handle = self._lay(plan, file.name, file.path.read_bytes(), run.merged, file.identity)
                 run.transfer.add(file.size)
                 if handle is not None:
@@ -286,7 +292,8 @@ class Uploader:
     def _upload_file(self, run: _Run, file: SnapshotFile) -> FileHandle:
         run.require_wanted()
         target = run.target
-        path = _join(target.shared if file.shared else target.exclusive, self._new_name(target))
+        shared = file.shared and target.shares
+        path = _join(target.shared if shared else target.exclusive, self._new_name(target))
         checksum = file_checksum(file.path)
         self._store.put_file(path, file.path)
         run.transfer.add(file.size)
@@ -296,7 +303,7 @@ class Uploader:
             size=file.size,
             checksum=checksum,
             path=path,
-            shared=file.shared,
+            shared=shared,
             identity=file.identity,
         )
 

@@ -174,6 +174,14 @@ def _checkpoint_row(info: documents.CheckpointInfo) -> tuple[object, ...]:
 @click.option("--drain", is_flag=True, help="With --stop: fire all event-time timers first (watermark +∞).")
 @click.option("--target", "directory", metavar="URL", help="Folder for savepoints.  [default: the job's own]")
 @click.option(
+    "--type",
+    "format_type",
+    type=click.Choice([each.value for each in documents.SavepointFormatType]),
+    default=documents.SavepointFormatType.CANONICAL.value,
+    show_default=True,
+    help="canonical: any state backend restores it. native: the state backend's own files, faster.",
+)
+@click.option(
     "--trigger-id", metavar="ID", help="Id of the request: asking again with it starts nothing new."
 )
 @click.option(
@@ -188,6 +196,7 @@ def savepoint(
     stop: bool,
     drain: bool,
     directory: str | None,
+    format_type: str,
     trigger_id: str | None,
     no_wait: bool,
     timeout: float,
@@ -201,11 +210,16 @@ def savepoint(
       sparkstate savepoint job.yaml
       sparkstate savepoint job.yaml --stop
       sparkstate savepoint job.yaml --trigger-id before-upgrade --target s3://bucket/keep
+      sparkstate savepoint job.yaml --type native
     """
     if drain and not stop:
         raise click.UsageError("--drain fires all timers, so the job cannot go on: give --stop too")
     request = documents.SavepointRequest(
-        trigger_id=trigger_id, target_directory=directory, stop=stop, drain=drain
+        trigger_id=trigger_id,
+        target_directory=directory,
+        stop=stop,
+        drain=drain,
+        format_type=documents.SavepointFormatType(format_type),
     )
     with targets.RunningJob(**target).connect() as job:
         answer = job.trigger_savepoint(request)

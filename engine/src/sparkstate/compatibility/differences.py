@@ -175,7 +175,7 @@ def of_backend(formats: Collection[str], stored: str, declared: str) -> tuple[Jo
     if foreign:
         message = (
             f"{field} is {declared}, and the snapshot has files in the format of {foreign[0]} alone; "
-            f"take a savepoint while the job runs with {stored}, and restore from that"
+            f"take a canonical savepoint while the job runs with {stored}, and restore from that"
         )
     else:
         message = f"the state moves from {stored} to {declared}"

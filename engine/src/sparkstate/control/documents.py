@@ -56,6 +56,15 @@ class CheckpointStatus(enum.StrEnum):
     FAILED = "FAILED"
 
 
+class SavepointFormatType(enum.StrEnum):
+    """The form of a savepoint's state, as Flink names it."""
+
+    CANONICAL = "canonical"
+    """One that every state backend reads."""
+    NATIVE = "native"
+    """The files of the job's state backend, copied as they are."""
+
+
 class SavepointPhase(enum.StrEnum):
     """``PENDING``: accepted, waits for the end of an epoch or for its turn."""
 
@@ -347,6 +356,11 @@ class SavepointRequest(BaseModel):
     )
     drain: bool = Field(
         default=False, description="With stop: fire all event-time timers first (watermark +∞)."
+    )
+    format_type: SavepointFormatType = Field(
+        default=SavepointFormatType.CANONICAL,
+        description="canonical: any state backend restores it. native: the state backend's own files, which are taken "
+        "and restored faster, by the same backend alone.",
     )
 
     @model_validator(mode="after")

@@ -61,6 +61,8 @@ class SavepointTrigger:
     """Stop the job with the savepoint."""
     drain: bool = False
     """With ``stop``: fire all event-time timers first."""
+    format_type: documents.SavepointFormatType = documents.SavepointFormatType.CANONICAL
+    """The form of its state."""
 
 
 class JobControl(Protocol):
@@ -84,7 +86,7 @@ class JobControl(Protocol):
     def trigger_savepoint(self, request: SavepointTrigger) -> documents.SavepointStatus:
         """Begin, and return at once. Idempotent by ``request.trigger_id``, also over restarts.
 
-        Raises :class:`TriggerConflict` for a known id with another target, ``stop`` or ``drain``.
+        Raises :class:`TriggerConflict` for a known id with another target, ``stop``, ``drain`` or format.
         """
 
     def savepoint(self, trigger_id: str) -> documents.SavepointStatus | None:

@@ -137,6 +137,7 @@ class JobRoutes:
                 target_directory=wanted.target_directory,
                 stop=wanted.stop,
                 drain=wanted.drain,
+                format_type=wanted.format_type,
             )
         )
 

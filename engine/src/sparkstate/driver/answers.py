@@ -15,15 +15,22 @@ its files, 210 KiB for a thousand, so no slot is asked for it twice (RFC 0016)."
 
 
 def take_snapshot(
-    group: SlotGroup, checkpoint_id: int, epoch: int, timestamp_ms: int, base: int = -1, url: str = ""
+    group: SlotGroup,
+    checkpoint_id: int,
+    epoch: int,
+    timestamp_ms: int,
+    *,
+    base: int = -1,
+    url: str = "",
+    canonical: bool = False,
 ) -> None:
     """Tell every slot to take one of ``epoch``. ``url``: the folder of a savepoint; ``base``: the checkpoint whose
-    files one of the job's own may name again."""
+    files one of the job's own may name again; ``canonical``: in the form that every backend reads."""
     request = protocol.Snapshot(
         incarnation=group.incarnation,
         checkpoint_id=checkpoint_id,
         epoch=epoch,
-        canonical=bool(url),
+        canonical=canonical,
         target_url=url,
         base=base,
         timestamp_ms=timestamp_ms,

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from sparkstate import clock
 from sparkstate.checkpoint.metadata import Committable
+from sparkstate.control.documents import SavepointFormatType
 from sparkstate.driver.answers import Answers, take_snapshot, tell_ended
 from sparkstate.driver.fatal_failure import OF_THE_JOB, FatalFailure
 from sparkstate.driver.job_storage import JobStorage
@@ -74,7 +75,10 @@ class Companion:
         url = self._of_the_request(pending, begin)
         if url is not None:
             pending.savepoint = BegunSavepoint(trigger, number, url)
-            take_snapshot(self._group, number, pending.epoch, pending.trigger_ms, url=url)
+            canonical = trigger.format_type is SavepointFormatType.CANONICAL
+            take_snapshot(
+                self._group, number, pending.epoch, pending.trigger_ms, url=url, canonical=canonical
+            )
 
     def make_folder(self, pending: PendingCheckpoint) -> None:
         """On a disk; for the checkpoint's thread, because a disk may hang."""
@@ -84,7 +88,7 @@ class Companion:
 
     def answered(self, pending: PendingCheckpoint, state_bytes: int) -> AnsweredSavepoint | None:
         """None: there is no savepoint, it has failed, or it goes on beside. ``state_bytes``: the size of the state in
-        its checkpoint. The savepoint has another format, but seldom a smaller one."""
+        its checkpoint. A canonical savepoint has another format, but seldom a smaller one."""
         begun = pending.savepoint
         if not isinstance(begun, BegunSavepoint):
             return None

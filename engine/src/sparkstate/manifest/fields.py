@@ -95,6 +95,7 @@ FIELDS = (
     Field("savepoints.schedule", "savepoint.schedule"),
     Field("savepoints.maxAge", "savepoint.max_age_s"),
     Field("savepoints.maxCount", "savepoint.max_count"),
+    Field("savepoints.formatType", "savepoint.format_type"),
     Field("savepoints.onStop", "savepoint.on_stop"),
     Field("trigger.processingTime", "trigger.processing_time_ms"),
     Field("trigger.availableNow", "trigger.available_now"),

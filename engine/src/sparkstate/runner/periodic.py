@@ -61,7 +61,7 @@ class PeriodicSavepoints:
         slot = schedule.due(self._plan, since_ms=since_ms, now_ms=now_ms)
         if slot is not None:
             identifier = schedule.trigger_id(slot)
-            client.trigger_savepoint(documents.SavepointRequest(trigger_id=identifier))
+            client.trigger_savepoint(self._request(identifier))
             self._in_flight = identifier
 
     def driver_ended(self) -> None:
@@ -74,6 +74,10 @@ class PeriodicSavepoints:
         if self._sweep is not None:
             self._sweep.join()
 
+    def _request(self, identifier: str) -> documents.SavepointRequest:
+        format_type = documents.SavepointFormatType(self._limits.format_type)
+        return documents.SavepointRequest(trigger_id=identifier, format_type=format_type)
+
     def _slots_done(self) -> set[int]:
         slots = [schedule.slot_of(kept.trigger_id) for kept in self._store.completed()]
         return {slot for slot in slots if slot is not None}
@@ -81,7 +85,7 @@ class PeriodicSavepoints:
     def _follow(self, client: control.ControlClient, identifier: str) -> None:
         status = client.savepoint(identifier)
         if status is None:  # the driver recovered before it had written anything down
-            client.trigger_savepoint(documents.SavepointRequest(trigger_id=identifier))
+            client.trigger_savepoint(self._request(identifier))
             return
         if status.status is documents.SavepointPhase.COMPLETED:
             self._report(f"savepoint {status.location} (periodic, epoch {status.epoch})")

@@ -116,6 +116,7 @@ class Snapshot(Message, frozen=True, kw_only=True, tag=True):
     checkpoint_id: int
     epoch: int
     canonical: bool = False
+    """In the form that every backend reads; False: in the backend's own."""
     target_url: str = ""
     """A savepoint's own folder; empty: the lineage."""
     base: int = -1

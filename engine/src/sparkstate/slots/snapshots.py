@@ -67,7 +67,7 @@ class Snapshots:
         with self._gate.between_commits():
             if self._jobs.find(request.checkpoint_id) is not None:
                 return
-            rotated = {} if request.canonical else state.output.rotate(request.checkpoint_id)
+            rotated = {} if request.target_url else state.output.rotate(request.checkpoint_id)
             job = SnapshotJob(request, state.stores, state.output.writers, rotated, state_metas(state.stores))
             try:
                 job.operator_images = self._epochs.snapshot_operator_state(
@@ -93,7 +93,7 @@ class Snapshots:
             return
         if not request.completed:
             job.given_up.set()  # else gigabytes go on into a folder that nobody wants, and the next savepoint waits
-        if job.request.canonical:
+        if job.request.target_url:
             return
         self._epochs.notifications.tell(request.checkpoint_id, completed=request.completed)
         if request.completed:

@@ -174,12 +174,13 @@ class SnapshotWorker:
         """All shards side by side, since each waits for the disk several times. ``snapshots`` has those that were
         prepared even when another one failed."""
 
+        request = job.request
+        canonical = request.canonical or (self._inline and not request.target_url)
+
         def prepare(shard: int) -> None:
             directory = folders.shard_folder(folder, shard)
             directory.mkdir(parents=True)
-            snapshots[shard] = job.stores[shard].prepare_snapshot(
-                job.request.checkpoint_id, directory, job.request.canonical or self._inline
-            )
+            snapshots[shard] = job.stores[shard].prepare_snapshot(request.checkpoint_id, directory, canonical)
 
         prepared = [self._shards.submit(prepare, shard) for shard in job.stores]
         wait(prepared)

@@ -98,8 +98,8 @@ def _require_readable(snapshot: OpenedSnapshot) -> None:
     for shard in snapshot.metadata.shards:
         if shard.files and shard.format not in (canonical.FORMAT, _ROCKSDB):
             raise errors.SpecInvalid(
-                f"{snapshot.url} has files that only the job's own backend reads ({shard.format}); take a savepoint, "
-                "which has the canonical format: sparkstate savepoint JOB.YAML"
+                f"{snapshot.url} has files that only the job's own backend reads ({shard.format}); take a canonical "
+                "savepoint: sparkstate savepoint JOB.YAML"
             )
 
 

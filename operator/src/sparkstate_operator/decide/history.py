@@ -29,21 +29,26 @@ def _ask(draft: Draft, revision: Revision) -> None:
     in_flight = any((one.phase in UNDER_WAY or one.late) and one.deleting_at is None for one in own)
     found = schedule.due(plan, draft.now, _scheduled(draft, own), in_flight)
     if found is not None:
-        body = {
-            "metadata": {
-                "name": naming.periodic_snapshot(job.name, job.uid, found.scheduled),
-                "namespace": job.namespace,
-                "labels": {**labels.of_job(job.name, job.uid), labels.SNAPSHOT_TYPE: labels.PERIODIC},
-                "annotations": {labels.SCHEDULED: clock.text(found.scheduled)},
-            },
-            "spec": {
-                "jobRef": {"name": job.name, "uid": job.uid},
-                "triggerId": found.trigger_id,
-                "deletionPolicy": "Delete",
-            },
-        }
-        draft.acts.append(actions.CreateSnapshot(body))
+        format_type = revision.resolved.get("savepoints.formatType")
+        draft.acts.append(actions.CreateSnapshot(_periodic(job, found, format_type)))
     draft.wait(schedule.wait_s(plan, draft.now))
+
+
+def _periodic(job: observed.Job, due: schedule.DueSavepoint, format_type: str | None) -> actions.Document:
+    return {
+        "metadata": {
+            "name": naming.periodic_snapshot(job.name, job.uid, due.scheduled),
+            "namespace": job.namespace,
+            "labels": {**labels.of_job(job.name, job.uid), labels.SNAPSHOT_TYPE: labels.PERIODIC},
+            "annotations": {labels.SCHEDULED: clock.text(due.scheduled)},
+        },
+        "spec": {
+            "jobRef": {"name": job.name, "uid": job.uid},
+            "triggerId": due.trigger_id,
+            "deletionPolicy": "Delete",
+            **({} if format_type is None else {"formatType": format_type}),
+        },
+    }
 
 
 def _scheduled(draft: Draft, own: Sequence[observed.Snapshot]) -> list[datetime]:

@@ -122,8 +122,11 @@ def _ask(draft: SnapshotDraft) -> None:
     if _runs(draft) and pod is not None:
         # A newer attempt knows the trigger from storage, or takes the savepoint now; either way it makes no second one.
         draft.fill(attempt=pod.attempt)
-        trigger, directory = str(draft.status["triggerId"]), draft.spec.get("storage")
-        draft.acts.append(actions.TriggerSavepoint(pod, trigger, directory=directory))
+        trigger, spec = str(draft.status["triggerId"]), draft.spec
+        directory, format_type = spec.get("storage"), spec.get("formatType")
+        draft.acts.append(
+            actions.TriggerSavepoint(pod, trigger, directory=directory, format_type=format_type)
+        )
     draft.wait_s = POLL_S
 
 

@@ -89,22 +89,9 @@ class Drivers:
             or None
         )
 
-    async def trigger(
-        self,
-        ip: str,
-        keys: Keys,
-        uid: str,
-        attempt: int,
-        trigger_id: str,
-        *,
-        stop: bool,
-        directory: str | None,
-    ) -> Document:
-        """Ask for a savepoint; asking again with the same id is harmless."""
-        body: Document = {"trigger_id": trigger_id, "stop": stop}
-        if directory is not None:
-            body["target_directory"] = directory
-        return await self._call("POST", ip, "/v1/savepoints", keys, uid, attempt, body=body)
+    async def trigger(self, ip: str, keys: Keys, uid: str, attempt: int, request: Document) -> Document:
+        """Ask for a savepoint (``SavepointRequest``); asking again with the same id is harmless."""
+        return await self._call("POST", ip, "/v1/savepoints", keys, uid, attempt, body=request)
 
     async def command_progress(self, ip: str, name: str, uid: str, key: str) -> Document:
         """How far the engine command ``name`` is, by its own word. Raises ``DriverUnavailable``. An older

@@ -127,6 +127,12 @@ class Savepoints(Model):
         ge=1,
         le=10000,
     )
+    format_type: Literal["canonical", "native"] | None = spec_field(
+        "The form of periodic savepoints. canonical: any state backend restores it. native: the state backend's own "
+        "files, which are taken and restored faster, by the same backend alone. Built-in: {built_in}.",
+        IGNORE,
+        path="savepoints.formatType",
+    )
     on_stop: bool | None = spec_field(
         "Take a savepoint when the job is stopped from outside (SIGTERM, Ctrl-C). Built-in: {built_in}.",
         UPGRADE,

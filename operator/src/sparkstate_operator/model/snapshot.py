@@ -49,6 +49,11 @@ class StateSnapshotSpec(Model):
         "URL below which the savepoint is written; only with jobRef. Built-in: the job's savepoints.storage.",
         IMMUTABLE,
     )
+    format_type: Literal["canonical", "native"] | None = spec_field(
+        "The form of the state. canonical: any state backend restores it. native: the state backend's own files, which "
+        "are taken and restored faster, by the same backend alone; only with jobRef. Built-in: canonical.",
+        IMMUTABLE,
+    )
     s3: S3 | None = spec_field("How to reach S3. Built-in: as the job of jobRef does.", IMMUTABLE)
     service_account_name: ObjectName | None = spec_field(
         "ServiceAccount of the pods that read and delete the data. Built-in: that of jobRef's job.",

@@ -23,7 +23,7 @@ ORIGIN = (
     ),
     *(
         Rule("spec", f"!has(self.{field}) || has(self.jobRef)", "applies only with jobRef", f".{field}")
-        for field in ("storage", "triggerId", "timeout", "backoffLimit")
+        for field in ("storage", "formatType", "triggerId", "timeout", "backoffLimit")
     ),
 )
 

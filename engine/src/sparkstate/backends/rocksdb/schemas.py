@@ -50,8 +50,8 @@ class Schemas(msgspec.Struct, frozen=True, kw_only=True):
         if len(self.steps) >= LAST_ID:
             raise errors.StateMigrationError(
                 f"state {self.name!r} of operator {self.uid!r}: its type has changed {LAST_ID} times since its rows "
-                "were written, and RocksDB's files tell no more types apart; take a savepoint with the job as it was, "
-                "and start from that: it has all rows in one type"
+                "were written, and RocksDB's files tell no more types apart; take a canonical savepoint with the job "
+                "as it was, and start from that: it has all rows in one type"
             )
         described = expiring.value_type_of(before).describe()
         return msgspec.structs.replace(self, steps=(*self.steps, SchemaStep(described, plan)))
