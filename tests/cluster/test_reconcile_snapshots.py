@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from support.storage import held_deletions, stored_job
 
+from sparkstate import errors
 from sparkstate.storage import naming
 from sparkstate_tools.operating.operated_namespace import OperatedNamespace
 from sparkstate_tools.operating.played_driver import PlayedDriver
@@ -88,6 +89,33 @@ def test_a_savepoint_that_failed_is_taken_again(operated: OperatedNamespace) -> 
     assert (status["uri"], status["triggerId"]) == (URI, second.trigger_id)
     assert second.trigger_id != first.trigger_id
     assert "SnapshotRetried" in operated.reasons()
+
+
+def test_a_savepoint_that_its_driver_refuses_says_why_and_fails_at_once_if_that_lasts(
+    operated: OperatedNamespace,
+) -> None:
+    operated.apply()
+    operated.until_pod(1)
+    with operated.driver() as driver:
+        operated.running()
+        driver.refuses = errors.StorageRefused("s3://saved: the keys are not accepted")
+        operated.snapshot("one", formatType="native")
+        operated.until_shown("snap", "one", "the keys are not accepted; repair the credentials")
+        waits = operated.until_snapshot("one", "Triggered")
+        assert waits["reason"] == "SavepointRefused"
+        driver.refuses = None
+        complete_next(operated, driver, 0, URI)
+        status = operated.until_snapshot("one", "Completed")
+        assert "reason" not in status and "message" not in status
+        assert driver.requests()[0].format_type == "native"
+
+        driver.refuses = errors.SpecInvalid("target_directory is 's3://b/x'")
+        operated.snapshot("two", storage="s3://b/x")
+        status = operated.until_snapshot("two", "Failed")
+        assert status["reason"] == "SavepointRefused"
+        assert status["message"] == (
+            "target_directory is 's3://b/x'; correct the value that the message names"
+        )
 
 
 def test_a_snapshot_of_a_job_that_does_not_run_waits_and_then_fails(operated: OperatedNamespace) -> None:

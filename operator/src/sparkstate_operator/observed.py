@@ -107,6 +107,14 @@ class ObservedState:
 
 
 @dataclass(frozen=True)
+class TriggerRefusal:
+    """The driver did not take the trigger when it was last asked. ``for_good``: it never will."""
+
+    message: str
+    for_good: bool
+
+
+@dataclass(frozen=True)
 class ObservedSnapshot:
     """Everything that a decision about one snapshot looks at."""
 
@@ -121,6 +129,7 @@ class ObservedSnapshot:
     """The job's other snapshots; read only where this one is about to be asked for."""
     commands: tuple[Command, ...] = ()
     namespace_terminating: bool = False
+    refusal: TriggerRefusal | None = None
 
 
 def child_of(body: Document, kind: str) -> Child:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
-from sparkstate_operator import actions, clock, custom_resources, labels, observed, steps
+from sparkstate_operator import actions, clock, custom_resources, errors, labels, observed, steps
 from sparkstate_operator.apply import Applier
 from sparkstate_operator.config import Config
 from sparkstate_operator.custody import Custody
@@ -47,6 +47,8 @@ class Snapshots:
         self._asking: set[tuple[str, str]] = set()
         """Jobs, existing or not, one of whose snapshots is about to be asked for. One at a time: two snapshots that
         were decided side by side would both find that no other is in flight."""
+        self._refusals: dict[str, observed.TriggerRefusal] = {}
+        """By the uid of a snapshot: what its driver said at the last look, for the next one."""
 
     async def reconcile(self, key: Key) -> Requeue | None:
         """One step for one snapshot."""
@@ -69,6 +71,7 @@ class Snapshots:
 
     async def _step(self, namespace: str, found: observed.Snapshot) -> Requeue | None:
         around = await self._observer.around_snapshot(namespace, found, self._clock.now())
+        around = dataclasses.replace(around, refusal=self._refusals.pop(found.uid, None))
         revision = None
         if around.job is not None:
             memory = self._memory(namespace, around.job.name)
@@ -100,7 +103,11 @@ class Snapshots:
     ) -> None:
         match action:
             case actions.TriggerSavepoint():
-                await self._applier.trigger(action, str(one.status["jobUid"]))
+                try:
+                    await self._applier.trigger(action, str(one.status["jobUid"]))
+                except errors.DriverRefuses as error:
+                    refusal = observed.TriggerRefusal(str(error), error.for_good)
+                    self._refusals[one.uid] = refusal
             case actions.CreateCommand():
                 await self._applier.snapshot_command(action, one, namespace)
             case actions.DeleteCommand(command):

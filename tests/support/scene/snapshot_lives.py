@@ -27,6 +27,7 @@ SAVED: tuple[dict[str, Any] | None, ...] = (
     {"status": "COMPLETED", "location": URI, "epoch": 7},
     {"status": "FAILED", "failure": "disk full"},
 )
+REFUSALS = tuple(observed.TriggerRefusal("no such folder", for_good) for for_good in (True, False))
 VERBS = (snapshot_registering.VERIFY, actions.DELETE, actions.GIVE_UP)
 RESULTS: tuple[dict[str, Any], ...] = (
     {"ok": True},
@@ -103,4 +104,5 @@ class Life:
             others=(other,) if self.pick(range(8)) == 0 else (),
             commands=self.pick(((), commands)),
             namespace_terminating=self.pick(range(12)) == 0,
+            refusal=self.pick((*REFUSALS, *[None] * 6)),
         )

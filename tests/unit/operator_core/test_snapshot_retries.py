@@ -28,13 +28,18 @@ class Tried:
         self.now = NOW
         self.job = job(running_status())
 
-    def look(self, savepoint: dict[str, Any] | None = None, running: bool = True) -> actions.Decision:
+    def look(
+        self,
+        savepoint: dict[str, Any] | None = None,
+        running: bool = True,
+        refusal: observed.TriggerRefusal | None = None,
+    ) -> actions.Decision:
         one = observed.Snapshot(
             name="one", uid="s-1", resource_version="1", generation=1, created=NOW, spec=self.spec,
             status=self.status, labels={}, annotations={}, finalizers=(labels.FINALIZER,),
         )  # fmt: skip
         report = observed.Report({"phase": "RUNNING"}, savepoint) if running else None
-        seen = observed.ObservedSnapshot(one, self.now, self.job, pod(), report)
+        seen = observed.ObservedSnapshot(one, self.now, self.job, pod(), report, refusal=refusal)
         decision = snapshot.decide(seen, revision(), Config())
         self.status = dict(decision.status)
         return decision
@@ -74,6 +79,46 @@ def test_each_try_has_a_trigger_of_its_own_and_the_pauses_double() -> None:
     last = one.look(FAILED)
     assert (one.status["phase"], one.status["reason"]) == ("Failed", "SavepointFailed")
     assert [note.reason for note in last.notes] == ["SnapshotFailed"]
+
+
+def refused(one: Tried, for_good: bool, savepoint: dict[str, Any] | None = None) -> actions.Decision:
+    """A look after the driver has not taken the trigger."""
+    return one.look(savepoint, refusal=observed.TriggerRefusal("no such bucket; name another", for_good))
+
+
+def test_a_savepoint_that_is_refused_for_good_fails_at_once_and_is_not_tried_again() -> None:
+    one = Tried(limit=3)
+    one.ask()
+    failed = refused(one, for_good=True)
+    assert (one.status["phase"], one.status["reason"]) == ("Failed", "SavepointRefused")
+    assert one.status["message"] == "no such bucket; name another"
+    assert [note.reason for note in failed.notes] == ["SnapshotFailed"]
+    assert not acts(one.look(), actions.TriggerSavepoint), "it is settled"
+
+
+def test_a_refusal_that_may_pass_is_told_while_the_driver_is_asked_again() -> None:
+    one = Tried(limit=None)
+    trigger = one.ask()
+    for _ in range(2):
+        asked = refused(one, for_good=False)
+        assert (one.status["phase"], one.status["reason"]) == ("Triggered", "SavepointRefused")
+        assert one.status["message"] == "no such bucket; name another"
+        assert [action.trigger_id for action in acts(asked, actions.TriggerSavepoint)] == [trigger]
+        assert not asked.notes
+    one.look()
+    assert "message" not in one.status and "reason" not in one.status
+    refused(one, for_good=False)
+    one.look({"status": "COMPLETED", "location": "s3://b/savepoint-1"})
+    assert one.status["phase"] == "Completed"
+    assert "message" not in one.status and "reason" not in one.status
+
+
+def test_a_refusal_of_a_trigger_that_the_driver_follows_after_all_counts_for_nothing() -> None:
+    """The answer to an earlier request was lost."""
+    one = Tried(limit=None)
+    one.ask()
+    refused(one, for_good=True, savepoint={"status": "IN_PROGRESS"})
+    assert one.status["phase"] == "InProgress"
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,8 @@ from sparkstate_spec import units
 Step = Callable[[SnapshotDraft], None]
 BY_DRIVER = "SavepointFailed"
 """The reason where the driver says that it has failed."""
+REFUSED = "SavepointRefused"
+"""The reason where the driver does not take the request."""
 LATE_S = 60.0
 """The driver is asked this often about a savepoint that was not complete in time."""
 FIRST_PAUSE_S = 10.0
@@ -60,6 +62,12 @@ def _has_failed(draft: SnapshotDraft) -> Step | None:
     return _fail_by_driver if _state(draft) == "FAILED" else None
 
 
+def _is_refused(draft: SnapshotDraft) -> Step | None:
+    """Before the timeout: the same request would be refused until then. There is no data of it."""
+    refusal = draft.seen.refusal
+    return _fail_by_refusal if refusal is not None and refusal.for_good and not draft.answer() else None
+
+
 def _takes_too_long(draft: SnapshotDraft) -> Step | None:
     """Even while the driver takes it: a user waits no longer than the timeout says."""
     return _fail_in_time if draft.waited_s() > draft.timeout_s() else None
@@ -70,7 +78,7 @@ def _is_taken(draft: SnapshotDraft) -> Step | None:
     return _note_taken if draft.answer() else None
 
 
-FOLLOWED = (_job_is_gone, _is_complete, _is_tried_again, _has_failed, _takes_too_long, _is_taken)
+FOLLOWED = (_job_is_gone, _is_complete, _is_tried_again, _has_failed, _is_refused, _takes_too_long, _is_taken)
 """If none applies, no driver knows of it yet, as far as we know."""
 
 
@@ -119,6 +127,7 @@ def _ask(draft: SnapshotDraft) -> None:
     pod = draft.seen.pod
     if not _is_silent(draft) and progress.is_of_savepoint(draft.status.get("message")):
         draft.put("message", None)
+    _tell_refusal(draft)
     if _runs(draft) and pod is not None:
         # A newer attempt knows the trigger from storage, or takes the savepoint now; either way it makes no second one.
         draft.fill(attempt=pod.attempt)
@@ -128,6 +137,15 @@ def _ask(draft: SnapshotDraft) -> None:
             actions.TriggerSavepoint(pod, trigger, directory=directory, format_type=format_type)
         )
     draft.wait_s = POLL_S
+
+
+def _tell_refusal(draft: SnapshotDraft) -> None:
+    """The request goes on: its cause may go away, as that of a storage that refuses the keys."""
+    refusal = draft.seen.refusal
+    if refusal is not None:
+        draft.fill(reason=REFUSED, message=refusal.message)
+    elif draft.reason == REFUSED:
+        draft.fill(reason=None, message=None)
 
 
 def _is_silent(draft: SnapshotDraft) -> bool:
@@ -161,6 +179,11 @@ def _fail_without_job(draft: SnapshotDraft) -> None:
 
 def _fail_by_driver(draft: SnapshotDraft) -> None:
     fail(draft, snapshot_life.FAILED, BY_DRIVER, _why(draft))
+
+
+def _fail_by_refusal(draft: SnapshotDraft) -> None:
+    assert draft.seen.refusal is not None
+    fail(draft, snapshot_life.FAILED, REFUSED, draft.seen.refusal.message)
 
 
 def _try_again(draft: SnapshotDraft) -> None:

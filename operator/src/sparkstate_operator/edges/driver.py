@@ -42,6 +42,8 @@ DOUBTED_CALLS = 64
 FORGET_S = 600.0
 OLDER = 10_000
 """The operator remembers this many drivers that know only the old token."""
+FOR_GOOD = frozenset({400, 409, 422})
+"""A driver answers so to a request that is wrong as it is. Of anything else the cause may go away."""
 UID_HEADER = "X-Sparkstate-Job-Uid"
 ATTEMPT_HEADER = "X-Sparkstate-Attempt"
 COMMAND_HEADER = "X-Sparkstate-Command"
@@ -145,8 +147,7 @@ class Drivers:
             return {}
         # Redirections are errors too: user code could send the request, and the key in it, anywhere.
         if answer.status >= 300:
-            text = data[:500].decode(errors="replace")
-            raise errors.DriverUnavailable(f"{method} {url}: {answer.status} {text}")
+            raise _error_of(answer.status, data, f"{method} {url}")
         return _document(data, f"{method} {url}")
 
     def _know_older(self, uid: str, attempt: int) -> None:
@@ -251,6 +252,16 @@ def _document(data: bytes, what: str) -> Document:
     if not isinstance(found, dict):
         raise errors.DriverUnavailable(f"{what}: the answer is not a JSON object")
     return found
+
+
+def _error_of(status: int, data: bytes, what: str) -> errors.DriverUnavailable:
+    """From the engine's ``Problem`` (docs/rest-api.md). Whatever has another form is the word of a broken driver."""
+    try:
+        found = json.loads(data)
+        told = f"{found['error']}; {found['remedy']}"
+    except (ValueError, RecursionError, LookupError, TypeError):
+        return errors.DriverUnavailable(f"{what}: {status} {data[:500].decode(errors='replace')}")
+    return errors.DriverRefuses(told, for_good=status in FOR_GOOD)
 
 
 def _require_same(headers: Mapping[str, str], uid: str, attempt: int, url: str) -> None:

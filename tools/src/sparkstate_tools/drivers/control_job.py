@@ -37,6 +37,8 @@ class InMemoryJob:
         self.cancelled = False
         self.alone = False
         self.raises: Exception | None = None
+        self.refuses: Exception | None = None
+        """What a request for a savepoint is answered with."""
         self._requests: dict[str, port.SavepointTrigger] = {}
         self._savepoints: dict[str, documents.SavepointStatus] = {}
 
@@ -72,6 +74,8 @@ class InMemoryJob:
         return max((info.id for info in self.history), default=0) + 1
 
     def trigger_savepoint(self, request: port.SavepointTrigger) -> documents.SavepointStatus:
+        if self.refuses is not None:
+            raise self.refuses
         with self._lock:
             known = self._requests.setdefault(request.trigger_id, request)
             if known != request:
