@@ -69,7 +69,7 @@ def test_a_refusal_has_the_word_of_the_engine_and_lasts_if_the_request_is_wrong(
     why: Exception, for_good: bool
 ) -> None:
     found = refusal(why, {"trigger_id": "one"})
-    assert isinstance(found, errors.DriverRefuses)
+    assert isinstance(found, errors.DriverRefusal)
     assert found.for_good == for_good
     told, _, remedy = str(found).partition("; ")
     assert told == str(why) and remedy
@@ -77,7 +77,7 @@ def test_a_refusal_has_the_word_of_the_engine_and_lasts_if_the_request_is_wrong(
 
 def test_a_field_that_an_engine_does_not_know_is_refused_for_good_by_its_name() -> None:
     found = refusal(None, {"trigger_id": "one", "of_a_later_version": True})
-    assert isinstance(found, errors.DriverRefuses) and found.for_good
+    assert isinstance(found, errors.DriverRefusal) and found.for_good
     assert "of_a_later_version" in str(found)
 
 

@@ -33,9 +33,7 @@ def test_a_check_says_before_an_upgrade_what_the_start_would_say(tmp_path: Path,
         driving.wait_for(
             lambda: client.status().rows_total >= len(rows), driving.PATIENCE_S, "all rows", driver.process
         )
-        client.trigger_savepoint(
-            documents.SavepointRequest(trigger_id="kept", format_type=documents.SavepointFormatType.NATIVE)
-        )
+        client.trigger_savepoint(documents.SavepointRequest(trigger_id="kept", format_type="native"))
         saved = client.wait_for_savepoint("kept", 60)
         client.cancel()
         driver.finish()

@@ -11,12 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from sparkstate.control import documents
+from sparkstate.settings import SavepointFormat
 from sparkstate_tools.drivers import driving, totals, window_rows
 
 pytestmark = pytest.mark.spark
-FORMATS = {
-    "hashmap": documents.SavepointFormatType.CANONICAL,
-    "rocksdb": documents.SavepointFormatType.NATIVE,
+FORMATS: dict[str, SavepointFormat] = {
+    "hashmap": "canonical",
+    "rocksdb": "native",
 }
 
 
@@ -64,9 +65,7 @@ def counts(folder: Path, size_s: int) -> Counter[tuple[Any, float]]:
     return Counter((row["n"], row["at"].timestamp() // size_s * size_s) for row in rows)
 
 
-def stop_behind(
-    driver: driving.Driver, rows: int, trigger_id: str, format_type: documents.SavepointFormatType
-) -> str:
+def stop_behind(driver: driving.Driver, rows: int, trigger_id: str, format_type: SavepointFormat) -> str:
     """Stop with a savepoint when so many rows are in the state; its URL."""
     with driver.client() as client:
         driving.wait_for(

@@ -13,6 +13,7 @@ from sparkstate.checkpoint import Downloader, operator_parts
 from sparkstate.checkpoint import metadata as codec
 from sparkstate.control import documents
 from sparkstate.serde.types import Types
+from sparkstate.settings import SavepointFormat
 from sparkstate.storage import open_store
 from sparkstate_tools.drivers import driving, totals
 
@@ -43,7 +44,7 @@ def stop_when_read(
     client: Any,
     rows: int,
     name: str,
-    format_type: documents.SavepointFormatType = documents.SavepointFormatType.CANONICAL,
+    format_type: SavepointFormat = "canonical",
 ) -> str:
     """Stop with a savepoint once this driver has taken so many rows; where it is."""
     driving.wait_for(
@@ -83,7 +84,7 @@ def test_variables_are_exact_through_a_kill_and_from_two_slots_to_three_to_one(t
     document = driving.manifest(tmp_path, "counted.py", slots=3, stateBackend={"type": "rocksdb"}, **often)
     with driving.Driver(tmp_path, document, attempt=2) as second, second.client() as client:
         wait_for_checkpoint(second, client)
-        saved = stop_when_read(second, client, 600, "three", documents.SavepointFormatType.NATIVE)
+        saved = stop_when_read(second, client, 600, "three", "native")
     three = counted_in(saved)
     assert len(three) == 3 and sum(count for [(count, _)] in three) == len(rows)
 

@@ -79,6 +79,10 @@ class CheckpointSettings:
     """While a storage is away, the job takes nothing in when its newest checkpoint is older than that."""
 
 
+SavepointFormat = Literal["canonical", "native"]
+"""Of a savepoint's state, by Flink's names: one form that every state backend reads, or the backend's own files."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class SavepointSettings:
     """Periodic savepoints; ``schedule`` is a cron line, ``interval_s`` a period; both None = only on request."""

@@ -10,7 +10,7 @@ OperatorError
 │   ├── Refused           too many requests, or a webhook that denies or fails: try later
 │   └── Forbidden         a missing right, a quota, or a namespace that is being deleted
 ├── DriverUnavailable  no answer, or one of another driver: ask later
-│   ├── DriverRefuses     it does not do what it is asked for: its message says why
+│   ├── DriverRefusal     it does not do what it is asked for: its message says why
 │   └── AnswerTooLarge    more than the operator reads: the log says so
 ├── Foreign            an object of the name that we need belongs to somebody else
 ├── DriverRoleMissing  the role that drivers are bound to does not exist: an Event says so, tried again
@@ -81,7 +81,7 @@ class DriverUnavailable(OperatorError):
     """The driver does not answer, or another one answers at its address."""
 
 
-class DriverRefuses(DriverUnavailable):
+class DriverRefusal(DriverUnavailable):
     """The driver answers, and does not do what it is asked for. The message is its own, with its remedy. ``for_good``:
     it would answer the same request in the same way."""
 

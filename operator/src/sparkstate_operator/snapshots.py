@@ -105,7 +105,7 @@ class Snapshots:
             case actions.TriggerSavepoint():
                 try:
                     await self._applier.trigger(action, str(one.status["jobUid"]))
-                except errors.DriverRefuses as error:
+                except errors.DriverRefusal as error:
                     refusal = observed.TriggerRefusal(str(error), error.for_good)
                     self._refusals[one.uid] = refusal
             case actions.CreateCommand():

@@ -205,6 +205,7 @@ SNAPSHOT_CHANGES: tuple[tuple[str, Spec, Spec, Spec], ...] = (
     ("storage", TAKEN, {**TAKEN, "timeout": "1m"}, {**TAKEN, "storage": "s3://b/x"}),
     ("s3", {**TAKEN, "s3": {"region": "eu"}}, {**TAKEN, "s3": {"region": "eu"}, "deadline": "1m"}, TAKEN),
     ("serviceAccountName", TAKEN, TAKEN, {**TAKEN, "serviceAccountName": "other"}),
+    ("formatType", TAKEN, {**TAKEN, "deadline": "1m"}, {**TAKEN, "formatType": "native"}),
     (
         "triggerId",
         {**TAKEN, "triggerId": "a"},

@@ -237,7 +237,7 @@ def test_a_savepoint_is_waited_for_and_its_url_printed(
             target_directory="file:///s",
             stop=True,
             drain=True,
-            format_type=documents.SavepointFormatType.NATIVE,
+            format_type="native",
         )
     ]
 

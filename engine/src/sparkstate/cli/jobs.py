@@ -15,6 +15,7 @@ from sparkstate import errors
 from sparkstate.cli import output, targets
 from sparkstate.control import client, documents
 from sparkstate.runner import progress
+from sparkstate.settings import SavepointFormat
 
 _LOOK_S: Final = 1.0
 """How often a driver is asked how far its savepoint is."""
@@ -176,8 +177,8 @@ def _checkpoint_row(info: documents.CheckpointInfo) -> tuple[object, ...]:
 @click.option(
     "--type",
     "format_type",
-    type=click.Choice([each.value for each in documents.SavepointFormatType]),
-    default=documents.SavepointFormatType.CANONICAL.value,
+    type=click.Choice(["canonical", "native"]),
+    default="canonical",
     show_default=True,
     help="canonical: any state backend restores it. native: the state backend's own files, faster.",
 )
@@ -196,7 +197,7 @@ def savepoint(
     stop: bool,
     drain: bool,
     directory: str | None,
-    format_type: str,
+    format_type: SavepointFormat,
     trigger_id: str | None,
     no_wait: bool,
     timeout: float,
@@ -219,7 +220,7 @@ def savepoint(
         target_directory=directory,
         stop=stop,
         drain=drain,
-        format_type=documents.SavepointFormatType(format_type),
+        format_type=format_type,
     )
     with targets.RunningJob(**target).connect() as job:
         answer = job.trigger_savepoint(request)

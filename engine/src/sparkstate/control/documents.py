@@ -9,7 +9,7 @@ or "has not happened".
 from __future__ import annotations
 
 import enum
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
 
@@ -54,15 +54,6 @@ class CheckpointStatus(enum.StrEnum):
     IN_PROGRESS = "IN_PROGRESS"
     COMPLETED = "COMPLETED"
     FAILED = "FAILED"
-
-
-class SavepointFormatType(enum.StrEnum):
-    """The form of a savepoint's state, as Flink names it."""
-
-    CANONICAL = "canonical"
-    """One that every state backend reads."""
-    NATIVE = "native"
-    """The files of the job's state backend, copied as they are."""
 
 
 class SavepointPhase(enum.StrEnum):
@@ -351,16 +342,12 @@ class SavepointRequest(BaseModel):
         max_length=2048,
         description="URL of the folder for savepoints. Default: the job's own.",
     )
-    stop: bool = Field(
-        default=False, description="Stop the job with the savepoint: no epoch commits after it."
-    )
+    stop: bool = Field(default=False, description="Stop the job with it: no epoch commits after it.")
     drain: bool = Field(
         default=False, description="With stop: fire all event-time timers first (watermark +∞)."
     )
-    format_type: SavepointFormatType = Field(
-        default=SavepointFormatType.CANONICAL,
-        description="canonical: any state backend restores it. native: the state backend's own files, which are taken "
-        "and restored faster, by the same backend alone.",
+    format_type: Literal["canonical", "native"] = Field(
+        default="canonical", description="native: the state backend's own files, for the same backend."
     )
 
     @model_validator(mode="after")

@@ -15,6 +15,7 @@ from pydantic import JsonValue
 
 from sparkstate import errors
 from sparkstate.control import documents, picture
+from sparkstate.settings import SavepointFormat
 
 
 class TriggerConflict(errors.SparkstateError):
@@ -61,7 +62,7 @@ class SavepointTrigger:
     """Stop the job with the savepoint."""
     drain: bool = False
     """With ``stop``: fire all event-time timers first."""
-    format_type: documents.SavepointFormatType = documents.SavepointFormatType.CANONICAL
+    format_type: SavepointFormat = "canonical"
     """The form of its state."""
 
 

@@ -15,7 +15,6 @@ from typing import TypeVar
 
 from sparkstate import clock
 from sparkstate.checkpoint.metadata import Committable
-from sparkstate.control.documents import SavepointFormatType
 from sparkstate.driver.answers import Answers, take_snapshot, tell_ended
 from sparkstate.driver.fatal_failure import OF_THE_JOB, FatalFailure
 from sparkstate.driver.job_storage import JobStorage
@@ -75,7 +74,7 @@ class Companion:
         url = self._of_the_request(pending, begin)
         if url is not None:
             pending.savepoint = BegunSavepoint(trigger, number, url)
-            canonical = trigger.format_type is SavepointFormatType.CANONICAL
+            canonical = trigger.format_type == "canonical"
             take_snapshot(
                 self._group, number, pending.epoch, pending.trigger_ms, url=url, canonical=canonical
             )

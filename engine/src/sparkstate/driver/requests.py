@@ -6,7 +6,7 @@ import threading
 from dataclasses import asdict, dataclass
 
 from sparkstate.control import port
-from sparkstate.control.documents import SavepointFormatType, SavepointPhase, SavepointStatus
+from sparkstate.control.documents import SavepointPhase, SavepointStatus
 from sparkstate.control.port import SavepointTrigger
 from sparkstate.driver.cut_text import FAILURE, cut
 
@@ -60,11 +60,7 @@ class Requests:
                 self._savepoints[request.trigger_id] = RequestedSavepoint(request, status)
                 return status
             if known.request != request:
-                asked = {
-                    name: value.value if isinstance(value, SavepointFormatType) else value
-                    for name, value in asdict(known.request).items()
-                    if name != "trigger_id"
-                }
+                asked = {name: value for name, value in asdict(known.request).items() if name != "trigger_id"}
                 raise port.TriggerConflict(
                     f"trigger id {request.trigger_id!r} was used for another request ({asked}); choose another id"
                 )

@@ -75,8 +75,7 @@ class PeriodicSavepoints:
             self._sweep.join()
 
     def _request(self, identifier: str) -> documents.SavepointRequest:
-        format_type = documents.SavepointFormatType(self._limits.format_type)
-        return documents.SavepointRequest(trigger_id=identifier, format_type=format_type)
+        return documents.SavepointRequest(trigger_id=identifier, format_type=self._limits.format_type)
 
     def _slots_done(self) -> set[int]:
         slots = [schedule.slot_of(kept.trigger_id) for kept in self._store.completed()]

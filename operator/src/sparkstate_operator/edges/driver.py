@@ -261,7 +261,7 @@ def _error_of(status: int, data: bytes, what: str) -> errors.DriverUnavailable:
         told = f"{found['error']}; {found['remedy']}"
     except (ValueError, RecursionError, LookupError, TypeError):
         return errors.DriverUnavailable(f"{what}: {status} {data[:500].decode(errors='replace')}")
-    return errors.DriverRefuses(told, for_good=status in FOR_GOOD)
+    return errors.DriverRefusal(told, for_good=status in FOR_GOOD)
 
 
 def _require_same(headers: Mapping[str, str], uid: str, attempt: int, url: str) -> None:

@@ -38,7 +38,7 @@ class InMemoryJob:
         self.alone = False
         self.raises: Exception | None = None
         self.refuses: Exception | None = None
-        """What a request for a savepoint is answered with."""
+        """The error that every request for a savepoint ends with."""
         self._requests: dict[str, port.SavepointTrigger] = {}
         self._savepoints: dict[str, documents.SavepointStatus] = {}
 
