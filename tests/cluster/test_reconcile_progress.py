@@ -108,3 +108,20 @@ def test_progress_of_the_driver_is_told(operated: OperatedNamespace) -> None:
     assert status["lastCheckpoint"]["id"] == 3
     assert status["backend"] == "hashmap"
     assert status["lineage"] == "00aa11bb22cc33dd"
+
+
+def test_a_job_that_is_not_ready_by_its_deadline_says_so(operated: OperatedNamespace) -> None:
+    operated.apply(progressDeadlineSeconds=2)
+    operated.until_pod(1)
+    waited = ("wait", "ssj", "orders", "-n", operated.namespace, "--for=condition=Stalled", "--timeout=30s")
+    operated.cluster.kubectl(*waited)
+    found = operated.conditions()
+    assert {found[kind]["reason"] for kind in ("Progressing", "Degraded", "Stalled")} == {
+        "ProgressDeadlineExceeded"
+    }
+    assert found["Progressing"]["status"] == "False" and operated.status()["phase"] == "Starting"
+    operated.cluster.until(lambda: "ProgressDeadlineExceeded" in operated.reasons(), "an Event")
+    with operated.driver():
+        operated.running()
+        operated.cluster.until(lambda: "Stalled" not in operated.conditions(), "the job is late no more")
+    assert operated.conditions()["Degraded"]["status"] == "False"

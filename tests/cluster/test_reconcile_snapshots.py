@@ -196,6 +196,38 @@ def test_data_goes_with_its_snapshot_also_when_the_job_is_gone(operated: Operate
 
 @pytest.mark.fault_on("Kubernetes")
 @pytest.mark.fault(
+    broken="a StateSnapshot is deleted with its data",
+    when="a job has to start from it, and has no checkpoint of its own yet",
+    expected="object and data stay, also beyond the deadline, until the job has one; the status names the job",
+)
+def test_data_that_a_job_has_to_start_from_stays_until_the_job_has_its_own(
+    operated: OperatedNamespace,
+) -> None:
+    url, _newest = stored(operated)
+    operated.register("old", url, deletionPolicy="Delete", deadline="2s")
+    operated.run_next_command("savepoints verify")
+    operated.until_snapshot("old", "Completed")
+    operated.apply(restoreFrom={"snapshotRef": {"name": "old"}})
+    operated.until_pod(1)
+    operated.cluster.kubectl("delete", "snap", "old", "-n", operated.namespace, "--wait=false")
+    operated.until_shown("snap", "old", "the job orders has to start from it")
+    time.sleep(3)  # the deadline is over
+    with operated.driver() as driver:
+        operated.running()
+        assert operated.until_snapshot("old", "Deleting")["reason"] == "InUse" and is_there(url)
+        driver.checkpoints_done(1)
+        operated.until_checkpoint(1)
+        # A change of the object is looked at now, and not after half a minute.
+        patch = ("--type=merge", "-p", '{"spec": {"deadline": "1m"}}')
+        operated.cluster.kubectl("patch", "snap", "old", "-n", operated.namespace, *patch)
+        assert operated.run_next_command("savepoints delete")["deleted"] == [url]
+    operated.cluster.until_gone("snap", "old", operated.namespace)
+    assert not is_there(url)
+    assert "DataInUse" in operated.reasons()
+
+
+@pytest.mark.fault_on("Kubernetes")
+@pytest.mark.fault(
     broken="the engine refuses to delete what a restart needs",
     when="a StateSnapshot is deleted with its data",
     expected="it is tried again until the deadline; the Event says where the data lies",

@@ -15,6 +15,7 @@ from sparkstate_operator import (
     answers,
     command_pods,
     custom_resources,
+    dependants,
     errors,
     job_pods,
     labels,
@@ -303,7 +304,23 @@ class Observer:
             ]
             commands = await self._with_progress(_commands(mine), namespace)
         terminating = snapshot.deleting_at is not None and await self._terminating(namespace)
-        return observed.ObservedSnapshot(snapshot, now, job, pod, report, others, commands, terminating)
+        begun = any(command.does == actions.DELETE for command in commands)
+        needed_by = "" if terminating or begun else await self._dependant(namespace, snapshot)
+        return observed.ObservedSnapshot(
+            snapshot, now, job, pod, report, others, commands, terminating, needed_by=needed_by
+        )
+
+    async def _dependant(self, namespace: str, snapshot: observed.Snapshot) -> str:
+        """Read before the command that deletes is made, and not after: it is a list of all jobs. No earlier list will
+        do, because a job may have been created directly before the snapshot was deleted, to be handed it over."""
+        uri = snapshot.status.get("uri")
+        if snapshot.phase != "Deleting" or snapshot.spec.get("deletionPolicy") != "Delete" or not uri:
+            return ""
+        async for body in self._kube.each(k.JOBS, namespace):
+            job = custom_resources.job_of(body)
+            if dependants.needs(job, snapshot.name, str(uri)):
+                return job.name
+        return ""
 
     async def _asked(
         self, job: observed.Job, snapshot: observed.Snapshot

@@ -130,6 +130,8 @@ class ObservedSnapshot:
     commands: tuple[Command, ...] = ()
     namespace_terminating: bool = False
     refusal: TriggerRefusal | None = None
+    needed_by: str = ""
+    """A job that has to start from its data; read only where the data is about to be deleted."""
 
 
 def child_of(body: Document, kind: str) -> Child:

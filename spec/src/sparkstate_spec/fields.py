@@ -306,6 +306,7 @@ TABLE = (
     Field("deletion.policy", built_in="retain"),
     Field("deletion.deadline", "duration", "5m"),
     Field("ttlSecondsAfterFinished", "integer"),
+    Field("progressDeadlineSeconds", "integer"),
     Field("s3.endpoint", flink=("s3.endpoint",)),
     Field("s3.pathStyle", "boolean", False, ("s3.path.style.access", "s3.path-style-access"), _has("s3")),
     Field("ui", "boolean", False),

@@ -105,4 +105,5 @@ class Life:
             commands=self.pick(((), commands)),
             namespace_terminating=self.pick(range(12)) == 0,
             refusal=self.pick((*REFUSALS, *[None] * 6)),
+            needed_by=self.pick(("other", *[""] * 5)),
         )

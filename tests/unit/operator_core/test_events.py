@@ -49,6 +49,7 @@ def look(
             "restart",
             "trigger",
             "ttlSecondsAfterFinished",
+            "progressDeadlineSeconds",
         )
         if name in fields
     }
@@ -115,6 +116,13 @@ def unchecked() -> actions.Decision:
     return look(status, pod(), generation=1, commands=(waits,), **NEWER)
 
 
+SOON: dict[str, Any] = {"progressDeadlineSeconds": 60}
+LONG_NOT_READY = {
+    "type": "Ready",
+    "status": "False",
+    "reason": "Starting",
+    "lastTransitionTime": clock.text(NOW - timedelta(hours=1)),
+}
 DAILY: dict[str, Any] = {"trigger": {"availableNow": True, "schedule": "@daily"}}
 JOB: dict[str, Callable[[], actions.Decision]] = {
     "AttemptStarted": lambda: look(running_status(phase="Starting", **intent("start"))),
@@ -136,6 +144,11 @@ JOB: dict[str, Callable[[], actions.Decision]] = {
     "Expired": lambda: look(
         running_status(phase="Finished", revision=revision(ttlSecondsAfterFinished=0).name),
         ttlSecondsAfterFinished=0,
+    ),
+    "ProgressDeadlineExceeded": lambda: look(
+        running_status(phase="Starting", revision=revision(**SOON).name, conditions=[LONG_NOT_READY]),
+        pod(ready=False, revision=revision(**SOON).name),
+        **SOON,
     ),
     "SpecInvalid": lambda: look(running_status(), pod(), generation=2, invalid="no"),
     "Upgrading": lambda: look(running_status(), pod(), generation=2, **NEWER),
@@ -210,6 +223,7 @@ SNAPSHOT: dict[str, Callable[[], actions.Decision]] = {
         ASKED, spec={"jobRef": {"name": "orders"}, "backoffLimit": 1}, report=saved("FAILED")
     ),
     "SnapshotRegistered": lambda: snap({}, spec={"uri": URI}, commands=command("verify", epoch=1)),
+    "DataInUse": lambda: snap(GOING, deleting=True, needed_by="other"),
     "DataDeleted": lambda: snap(GOING, deleting=True, commands=command("delete", deleted=[URI])),
     "DataKept": lambda: snap(GOING, deleting=True, namespace_terminating=True),
 }

@@ -24,6 +24,7 @@ NO_EFFECT = {
     "upgradeCheck": "`sparkstate check` asks before an upgrade",
     "deletion": "there is no object to delete; the state stays in storage",
     "ttlSecondsAfterFinished": "there is no object to delete",
+    "progressDeadlineSeconds": "there is no object with conditions",
     "trigger.schedule": "the job runs once; start it again by cron or a timer of systemd",
     "restartNonce": "every run is a start of its own",
     "s3.secretRef": "credentials come from the default chain (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, …)",

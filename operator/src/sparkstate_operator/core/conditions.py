@@ -36,7 +36,8 @@ class Facts:
 
     ``invalid``: the newest spec cannot run; an older revision may. ``degraded``: the job runs, and something that was
     asked for does not (checkpoints fail, a savepoint failed, storage is away). ``failure``: the newest failure, shown
-    while the phase is one of failing. ``pressure``: memory of the running job is nearly used up.
+    while the phase is one of failing. ``pressure``: memory of the running job is nearly used up. ``late``: the job has
+    not been ready for longer than its progress deadline.
     """
 
     phase: JobPhase
@@ -46,6 +47,7 @@ class Facts:
     degraded: Trouble | None = None
     failure: Trouble | None = None
     pressure: Trouble | None = None
+    late: Trouble | None = None
 
 
 @dataclass(frozen=True)
@@ -83,9 +85,13 @@ def _job(facts: Facts) -> Iterator[_DesiredCondition]:
         yield _DesiredCondition("Ready", False, facts.invalid.reason, facts.invalid.message)
     else:
         yield _DesiredCondition("Ready", meaning.as_wanted, facts.phase, told)
-    yield _DesiredCondition(
-        "Progressing", meaning.progressing, facts.phase, told if meaning.progressing else ""
-    )
+    if facts.late:
+        meaning = phases.Meaning(stuck=True)
+        yield _DesiredCondition("Progressing", False, facts.late.reason, facts.late.message)
+    else:
+        yield _DesiredCondition(
+            "Progressing", meaning.progressing, facts.phase, told if meaning.progressing else ""
+        )
     yield _degraded(facts)
     blocked = facts.phase == "RestoreBlocked"
     yield _DesiredCondition("RestoreBlocked", blocked, facts.phase, told if blocked else "")
@@ -95,13 +101,17 @@ def _job(facts: Facts) -> Iterator[_DesiredCondition]:
         stalled = phases.Meaning(stuck=True)
         yield from _kstatus(stalled, facts.invalid.reason, facts.invalid.message)
     else:
-        reason = facts.failure.reason if facts.failure and meaning.stuck else facts.phase
-        yield from _kstatus(meaning, reason, told)
+        trouble = facts.late or (facts.failure if meaning.stuck else None)
+        yield from _kstatus(
+            meaning,
+            trouble.reason if trouble else facts.phase,
+            facts.late.message if facts.late else told,
+        )
 
 
 def _degraded(facts: Facts) -> _DesiredCondition:
     failing = facts.failure if facts.phase in ("Failing", "Failed") else None
-    trouble = facts.degraded or facts.invalid or failing
+    trouble = facts.degraded or facts.invalid or facts.late or failing
     if trouble is None:
         return _DesiredCondition("Degraded", False, "AsWanted", "")
     return _DesiredCondition("Degraded", True, trouble.reason, trouble.message)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sparkstate_operator import actions
+from sparkstate_operator import actions, dependants
 from sparkstate_operator.core import job_life
 from sparkstate_operator.decide.draft import Draft
 from sparkstate_operator.plan import Revision
@@ -35,7 +35,7 @@ def instruction(draft: Draft, wanted: Revision, *, fresh: bool = False) -> actio
     reference = wanted.get("restoreFrom.snapshotRef.name")
     if reference:
         found = next((one for one in draft.seen.snapshots if one.name == reference), None)
-        uri = found.status.get("uri") if found is not None and found.phase == "Completed" else None
+        uri = found.status.get("uri") if found is not None and dependants.can_be_restored(found) else None
         if uri is None:
             told = f"is {found.phase or 'new'}, not Completed" if found is not None else "does not exist"
             return MissingState(

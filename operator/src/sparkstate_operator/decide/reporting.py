@@ -6,7 +6,7 @@ from typing import Any
 
 from sparkstate_operator import actions
 from sparkstate_operator.core import conditions
-from sparkstate_operator.decide import memory_pressure, progress
+from sparkstate_operator.decide import lateness, memory_pressure, progress
 from sparkstate_operator.decide.draft import TERMINAL, Draft
 from sparkstate_operator.model.status import PROGRESS_FIELDS, Condition
 
@@ -34,6 +34,7 @@ def _conditions(draft: Draft) -> list[dict[str, Any]]:
     failure = status.get("lastFailure")
     refused = status.get("refused")
     degraded = draft.degraded or (("UpgradeRefused", refused["message"]) if refused else None)
+    old = [Condition.model_validate(one) for one in draft.seen.job.status.get("conditions") or ()]
     facts = conditions.Facts(
         phase=status["phase"],
         generation=int(status.get("observedGeneration") or draft.seen.job.generation),
@@ -42,8 +43,8 @@ def _conditions(draft: Draft) -> list[dict[str, Any]]:
         degraded=conditions.Trouble(*degraded) if degraded else None,
         failure=_failure(draft, failure) if failure else None,
         pressure=memory_pressure.of(draft),
+        late=lateness.of(draft, old),
     )
-    old = [Condition.model_validate(one) for one in draft.seen.job.status.get("conditions") or ()]
     found = conditions.of_job(facts, old, draft.now)
     return [one.model_dump(mode="json", by_alias=True, exclude_none=True) for one in found]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from sparkstate_operator import actions, clock, labels, observed
+from sparkstate_operator import actions, clock, dependants, labels, observed
 from sparkstate_operator.core import deadlines, snapshot_life
 from sparkstate_operator.decide import commanding, precedence, progress, snapshot_commanding
 from sparkstate_operator.decide.draft import POLL_S
@@ -27,6 +27,8 @@ GIVING_UP = "GivingUp"
 """The reason while nobody knows what lies in storage, but no driver takes the savepoint any more. It then holds up no
 other: with one reason for both, a deletion whose command failed blocked the job's savepoints for up to a week."""
 UNKNOWN = (IN_FLIGHT, GIVING_UP)
+LOOK_S = 30.0
+"""The operator looks this often whether the job still needs it."""
 IS_TAKEN = "the savepoint is being taken; its data is deleted as soon as it is complete"
 ASK_S = 30.0
 """While the savepoint may still be taken, the driver is asked this often, however long a command has to wait."""
@@ -41,6 +43,9 @@ def go_on(draft: SnapshotDraft) -> None:
         _know_access(draft)
         return
     _know_access(draft)
+    if draft.reason == dependants.IN_USE and not draft.seen.needed_by:
+        # The deadline is for the deletion, which begins now.
+        draft.fill(reason=None, message=None, deletionStartedTime=clock.text(draft.seen.now))
     step = precedence.first(STEPS, draft) or _find
     step(draft)
 
@@ -88,6 +93,12 @@ def _namespace_ends(draft: SnapshotDraft) -> Step | None:
     return _keep_in_namespace if draft.seen.namespace_terminating else None
 
 
+def _is_needed(draft: SnapshotDraft) -> Step | None:
+    """Before the deadline, after which the data would stay and have no owner: the job comes to its first checkpoint, or
+    somebody gives it another start, or deletes it."""
+    return _wait_for_job if draft.seen.needed_by else None
+
+
 def _is_late(draft: SnapshotDraft) -> Step | None:
     """Before whatever is left to be done, which may never succeed: in the end the object goes in any case."""
     return _keep_late if draft.seen.now > _deadline(draft) else None
@@ -119,6 +130,7 @@ STEPS = (
     _data_is_retained,
     _has_no_data,
     _namespace_ends,
+    _is_needed,
     _is_late,
     _is_taken,
     _is_complete,
@@ -165,6 +177,17 @@ def _keep_unfound(draft: SnapshotDraft) -> None:
     _let_others_pass(draft)
     why = "the snapshot does not say where its job's storage is; if there is data, it stays"
     _keep(draft, f"{why}: {_where(draft)}")
+
+
+def _wait_for_job(draft: SnapshotDraft) -> None:
+    told = (
+        f"the job {draft.seen.needed_by} has to start from it; its data is deleted as soon as the job has completed a "
+        "checkpoint of its own, starts from something else, or is deleted"
+    )
+    if draft.reason != dependants.IN_USE:
+        draft.note("DataInUse", told, warning=True)
+    draft.fill(reason=dependants.IN_USE, message=told)
+    draft.wait_s = LOOK_S
 
 
 def _wait_for_savepoint(draft: SnapshotDraft) -> None:
@@ -232,7 +255,8 @@ def _last_word(draft: SnapshotDraft) -> str:
 
 
 def _deadline(draft: SnapshotDraft) -> datetime:
-    begun = draft.snapshot.deleting_at or draft.seen.now
+    asked = draft.snapshot.deleting_at or draft.seen.now
+    begun = max(asked, clock.parse(draft.status.get("deletionStartedTime")) or asked)
     told = draft.spec.get("deadline")
     if told is None and draft.snapshot.periodic and draft.job is not None:
         return begun + timedelta(seconds=RETAINED_DEADLINE_S)

@@ -228,6 +228,15 @@ class StatefulSparkJobSpec(Model):
         ge=0,
         le=2**31 - 1,
     )
+    progress_deadline_seconds: int | None = spec_field(
+        "If the job is not ready for longer than this while it starts, restores, restarts or is upgraded, its "
+        "conditions say so (ProgressDeadlineExceeded), as those of a Deployment. Nothing is stopped. Give more than "
+        "the longest restore takes. Built-in: none.",
+        IGNORE,
+        path="progressDeadlineSeconds",
+        ge=1,
+        le=2**31 - 1,
+    )
     s3: S3 | None = spec_field("How to reach S3.", UPGRADE)
     ui: bool | None = spec_field("Run Spark's own web UI. Built-in: {built_in}.", UPGRADE, path="ui")
     metrics_port: int | None = spec_field(

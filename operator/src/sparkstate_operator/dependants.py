@@ -1,0 +1,51 @@
+"""Whether a job still needs the data of a savepoint: it has to start from it, and has no newer state of its own.
+
+The pattern is that of Kubernetes for claims in use (``kubernetes.io/pvc-protection``): the object stays until nobody
+needs it.
+"""
+
+from __future__ import annotations
+
+from sparkstate_operator import custom_resources
+
+IN_USE = "InUse"
+"""The reason of a snapshot whose deletion waits for a job. Its data stays until that job has state of its own."""
+_METADATA = "/_metadata"
+
+
+def needs(job: custom_resources.Job, name: str, uri: str) -> bool:
+    """Whether the job could not start, or start again, without the savepoint."""
+    if job.deleting_at is not None:
+        return False
+    start = job.status.get("start") or {}
+    # Void once the job has completed a checkpoint of its own (``StartInstruction``).
+    if _folder(str(start.get("uri") or "")) == _folder(uri):
+        return True
+    return _names(job, name, uri) and _is_not_carried_out(job)
+
+
+def can_be_restored(snapshot: custom_resources.Snapshot) -> bool:
+    """Whether its data is there, and stays for a job that has to start from it. Without the second case, a job that is
+    created beside the deletion would wait for the snapshot, and the snapshot for the job."""
+    waits = snapshot.phase == "Deleting" and snapshot.status.get("reason") == IN_USE
+    return snapshot.phase == "Completed" or waits
+
+
+def _names(job: custom_resources.Job, name: str, uri: str) -> bool:
+    by_name = custom_resources.told(job.spec, "restoreFrom.snapshotRef.name")
+    by_uri = custom_resources.told(job.spec, "restoreFrom.uri")
+    return by_name == name or _folder(by_uri) == _folder(uri)
+
+
+def _is_not_carried_out(job: custom_resources.Job) -> bool:
+    """Whether the spec's instruction may still be ahead. A job that went on from it long ago keeps naming it."""
+    status = job.status
+    return (
+        not status.get("attempt")
+        or status.get("observedGeneration") != job.generation
+        or any(status.get(under_way) for under_way in ("intent", "refused", "start"))
+    )
+
+
+def _folder(uri: str) -> str:
+    return uri.removesuffix(_METADATA).rstrip("/")

@@ -1,0 +1,96 @@
+"""A job that is not ready within its progress deadline says so, as a Deployment does."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from support.scene.decisions import NOW, job, look, pod, revision, running_status
+
+from sparkstate_operator import actions, observed
+
+DEADLINE: dict[str, Any] = {"progressDeadlineSeconds": 120}
+RUNNING = observed.Report({"phase": "RUNNING"})
+
+
+class Watched:
+    """A job with the deadline, look by look; ``ready``: its driver answers that it runs."""
+
+    def __init__(self, phase: str = "Starting", **spec: Any) -> None:
+        self.spec = {**DEADLINE, **spec}
+        self.revision = revision(**self.spec).name
+        self.status: dict[str, Any] = running_status(phase=phase, revision=self.revision)
+        self.now = NOW
+
+    def look(self, after_s: float = 0.0, *, ready: bool = False, **seen: Any) -> actions.Decision:
+        self.now += timedelta(seconds=after_s)
+        driver = pod(ready=ready, revision=self.revision)
+        around = observed.ObservedState(
+            job(self.status, **self.spec),
+            self.now,
+            drivers=(driver,),
+            report=RUNNING if ready else None,
+            **seen,
+        )
+        decision = look(around)
+        self.status = dict(decision.status)
+        return decision
+
+    def conditions(self) -> dict[str, tuple[str, str]]:
+        return {one["type"]: (one["status"], one["reason"]) for one in self.status["conditions"]}
+
+
+def told(decision: actions.Decision) -> list[str]:
+    return [note.message for note in decision.notes if note.reason == "ProgressDeadlineExceeded"]
+
+
+def test_a_job_that_is_not_ready_in_time_says_so_once_and_goes_on_trying() -> None:
+    one = Watched()
+    first = one.look()
+    assert first.wait_s is not None and first.wait_s <= 120
+    before = one.look(after_s=119)
+    assert before.wait_s is not None and before.wait_s <= 1
+    assert one.conditions()["Progressing"] == ("True", "Starting") and not told(before)
+    late = one.look(after_s=1)
+    assert told(late) == ["not ready for more than 2m (progressDeadlineSeconds); the job is Starting"]
+    assert one.status["phase"] == "Starting"
+    found = one.conditions()
+    assert found["Progressing"] == ("False", "ProgressDeadlineExceeded")
+    assert found["Degraded"] == ("True", "ProgressDeadlineExceeded")
+    assert found["Stalled"] == ("True", "ProgressDeadlineExceeded") and "Reconciling" not in found
+    assert found["Ready"] == ("False", "Starting")
+    assert not told(one.look(after_s=60)), "an Event for each look"
+
+
+def test_a_job_that_becomes_ready_is_late_no_more_and_has_the_whole_time_again() -> None:
+    one = Watched()
+    one.look()
+    one.look(after_s=200)
+    one.look(after_s=10, ready=True)
+    found = one.conditions()
+    assert found["Ready"] == ("True", "Running") and found["Progressing"] == ("False", "Running")
+    assert found["Degraded"] == ("False", "AsWanted") and "Stalled" not in found
+    one.status["phase"] = "Failing"
+    one.look(after_s=500)
+    assert one.conditions()["Progressing"][0] == "True"
+    one.look(after_s=119)
+    assert one.conditions()["Progressing"][0] == "True"
+    assert told(one.look(after_s=2))
+
+
+@pytest.mark.parametrize("spec", [{"progressDeadlineSeconds": None}, {"state": "suspended"}])
+def test_without_a_deadline_and_on_the_way_to_its_end_no_job_is_late(spec: dict[str, Any]) -> None:
+    one = Watched("Running" if "state" in spec else "Starting", **spec)
+    for _ in range(3):
+        one.look(after_s=3600)
+        assert "Stalled" not in one.conditions()
+
+
+def test_another_trouble_stays_in_sight() -> None:
+    one = Watched()
+    one.look()
+    one.look(after_s=200, refused="no such image")
+    found = one.conditions()
+    assert found["Progressing"] == ("False", "ProgressDeadlineExceeded")
+    assert found["Degraded"][0] == "True"

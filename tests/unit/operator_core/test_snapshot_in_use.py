@@ -1,0 +1,125 @@
+"""The data of a savepoint stays while a job has to start from it, as a claim stays while a pod uses it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from support.scene.decisions import NOW, acts, job, look
+
+from sparkstate_operator import actions, clock, dependants, labels, observed
+from sparkstate_operator.config import Config
+from sparkstate_operator.decide import snapshot
+from sparkstate_operator.decide.snapshot_deletion import LOOK_S
+
+URI = "s3://bucket/state/savepoints/savepoint-1"
+OTHER = "s3://bucket/state/savepoints/savepoint-2"
+RUNS = {"attempt": 3, "observedGeneration": 1}
+BY_NAME = {"restoreFrom": {"snapshotRef": {"name": "one"}}}
+BY_URI = {"restoreFrom": {"uri": f"{URI}/_metadata"}}
+
+
+@pytest.mark.parametrize(
+    ("status", "fields", "needed"),
+    [
+        ({}, BY_NAME, True),
+        ({}, BY_URI, True),
+        ({}, {"restoreFrom": {"uri": OTHER}}, False),
+        ({}, {"restoreFrom": {"snapshotRef": {"name": "two"}}}, False),
+        ({}, {"restoreFrom": {"latest": True}}, False),
+        ({}, {}, False),
+        ({**RUNS, "start": {"uri": f"{URI}/"}}, BY_NAME, True),
+        ({**RUNS, "start": {"uri": URI}}, {}, True),
+        (RUNS, BY_NAME, False),
+        (RUNS, BY_URI, False),
+        ({**RUNS, "observedGeneration": 0}, BY_NAME, True),
+        ({**RUNS, "intent": {"action": "upgrade"}}, BY_URI, True),
+        ({**RUNS, "refused": {"revision": "r"}}, BY_NAME, True),
+        ({**RUNS, "intent": {"action": "upgrade"}}, {}, False),
+        ({**RUNS, "start": {"latest": True}}, {}, False),
+    ],
+)
+def test_a_job_needs_it_until_it_has_state_of_its_own(
+    status: dict[str, Any], fields: dict[str, Any], needed: bool
+) -> None:
+    assert dependants.needs(job(status, **fields), "one", URI) == needed
+    assert not dependants.needs(job(status, deleting=True, **fields), "one", URI)
+
+
+class Deleted:
+    """A snapshot that is deleted with its data, look by look."""
+
+    def __init__(self, **spec: Any) -> None:
+        self.spec = {"uri": URI, "deletionPolicy": "Delete", **spec}
+        self.status: dict[str, Any] = {"phase": "Completed", "uri": URI}
+        self.now = NOW
+
+    def look(self, needed_by: str = "", after_s: float = 0.0, **seen: Any) -> actions.Decision:
+        self.now += timedelta(seconds=after_s)
+        one = observed.Snapshot(
+            "one", "s-1", "1", 1, NOW, self.spec, self.status, {}, {}, (labels.FINALIZER,), NOW
+        )
+        around = observed.ObservedSnapshot(one, self.now, needed_by=needed_by, **seen)
+        decision = snapshot.decide(around, None, Config())
+        self.status = dict(decision.status)
+        return decision
+
+
+def test_the_data_stays_beyond_the_deadline_and_the_event_comes_once() -> None:
+    one = Deleted(deadline="1m")
+    one.look("orders")
+    told = []
+    for _ in range(5):
+        waits = one.look("orders", after_s=3600)
+        assert (one.status["phase"], one.status["reason"]) == ("Deleting", "InUse")
+        assert "the job orders has to start from it" in one.status["message"]
+        assert not waits.actions and waits.wait_s == LOOK_S
+        told += [(note.reason, note.warning) for note in waits.notes]
+    assert told == [("DataInUse", True)]
+
+
+def test_the_deadline_counts_from_when_nobody_needs_it_any_more() -> None:
+    one = Deleted(deadline="1m")
+    one.look("orders")
+    one.look("orders", after_s=3600)
+    (created,) = acts(one.look(), actions.CreateCommand)
+    assert "reason" not in one.status and created.does == actions.DELETE
+    assert one.status["deletionStartedTime"] == clock.text(one.now)
+    assert "DataKept" not in [note.reason for note in one.look(after_s=50).notes]
+    assert "DataKept" in [note.reason for note in one.look(after_s=20).notes]
+
+
+def test_whoever_wants_the_object_gone_without_its_data_waits_for_nothing() -> None:
+    one = Deleted()
+    one.look("orders")
+    one.look("orders", after_s=10)
+    one.spec["deletionPolicy"] = "Retain"
+    assert acts(one.look("orders"), actions.RemoveFinalizer)
+
+
+def test_a_namespace_that_ends_waits_for_no_job() -> None:
+    one = Deleted()
+    one.look()
+    ends = one.look("orders", namespace_terminating=True)
+    assert acts(ends, actions.RemoveFinalizer)
+    assert [note.reason for note in ends.notes] == ["DataKept"]
+
+
+@pytest.mark.parametrize(
+    ("phase", "reason", "starts"),
+    [
+        ("Completed", None, True),
+        ("Deleting", "InUse", True),
+        ("Deleting", None, False),
+        ("Deleting", "GivingUp", False),
+        ("Pending", None, False),
+    ],
+)
+def test_a_job_starts_from_data_that_waits_for_it(phase: str, reason: str | None, starts: bool) -> None:
+    """Else the job would wait for the snapshot, and the snapshot for the job."""
+    status = {"phase": phase, "uri": URI, **({} if reason is None else {"reason": reason})}
+    one = observed.Snapshot("one", "s-1", "1", 1, NOW, {"uri": URI}, status, {}, {}, ())
+    begun = look(observed.ObservedState(job({}, finalizers=(), **BY_NAME), NOW, snapshots=(one,)))
+    assert ((begun.status.get("start") or {}).get("uri") == URI) == starts
+    assert dependants.needs(job(begun.status, **BY_NAME), "one", URI)
