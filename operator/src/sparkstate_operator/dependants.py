@@ -7,9 +7,13 @@ needs it.
 from __future__ import annotations
 
 from sparkstate_operator import custom_resources
+from sparkstate_spec import layers
+from sparkstate_spec.given import JOB
 
 IN_USE = "InUse"
 """The reason of a snapshot whose deletion waits for a job. Its data stays until that job has state of its own."""
+GOES = "DataIsDeleted"
+"""The reason once a command may have deleted a part of it. From then on the data serves nobody."""
 _METADATA = "/_metadata"
 
 
@@ -33,8 +37,16 @@ def can_be_restored(snapshot: custom_resources.Snapshot) -> bool:
 
 def _names(job: custom_resources.Job, name: str, uri: str) -> bool:
     by_name = custom_resources.told(job.spec, "restoreFrom.snapshotRef.name")
-    by_uri = custom_resources.told(job.spec, "restoreFrom.uri")
-    return by_name == name or _folder(by_uri) == _folder(uri)
+    return by_name == name or _folder(_uri(job.spec)) == _folder(uri)
+
+
+def _uri(spec: custom_resources.Document) -> str:
+    """Also where one of Flink's keys says it (``execution.state-recovery.path``)."""
+    try:
+        leaf = layers.fold(spec, JOB).get("restoreFrom.uri")
+    except (ValueError, TypeError, LookupError, AttributeError):  # a spec that nobody has judged
+        return custom_resources.told(spec, "restoreFrom.uri")
+    return str(leaf.value) if leaf is not None else ""
 
 
 def _is_not_carried_out(job: custom_resources.Job) -> bool:

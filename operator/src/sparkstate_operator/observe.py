@@ -304,7 +304,8 @@ class Observer:
             ]
             commands = await self._with_progress(_commands(mine), namespace)
         terminating = snapshot.deleting_at is not None and await self._terminating(namespace)
-        begun = any(command.does == actions.DELETE for command in commands)
+        # Between two tries there is no command.
+        begun = snapshot.status.get("reason") == dependants.GOES
         needed_by = "" if terminating or begun else await self._dependant(namespace, snapshot)
         return observed.ObservedSnapshot(
             snapshot, now, job, pod, report, others, commands, terminating, needed_by=needed_by

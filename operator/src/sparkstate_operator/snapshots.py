@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Callable
 
 from sparkstate_operator import actions, clock, custom_resources, errors, labels, observed, steps
 from sparkstate_operator.apply import Applier
 from sparkstate_operator.config import Config
 from sparkstate_operator.custody import Custody
-from sparkstate_operator.decide import snapshot
+from sparkstate_operator.decide import snapshot, snapshot_following
 from sparkstate_operator.edges import kube as k
 from sparkstate_operator.edges.neighbours import Neighbours
 from sparkstate_operator.memories import Key
@@ -18,6 +19,7 @@ from sparkstate_operator.metrics import Metrics
 from sparkstate_operator.observe import Observer
 from sparkstate_operator.queue import Requeue
 
+_log = logging.getLogger(__name__)
 _TURN_S = 0.5
 
 
@@ -106,8 +108,11 @@ class Snapshots:
                 try:
                     await self._applier.trigger(action, str(one.status["jobUid"]))
                 except errors.DriverRefusal as error:
-                    refusal = observed.TriggerRefusal(str(error), error.for_good)
-                    self._refusals[one.uid] = refusal
+                    self._refusals[one.uid] = observed.TriggerRefusal(str(error), error.for_good)
+                    if one.status.get("reason") != snapshot_following.REFUSED:
+                        _log.warning(
+                            "the driver refuses the savepoint of %s/%s: %s", namespace, one.name, error
+                        )
             case actions.CreateCommand():
                 await self._applier.snapshot_command(action, one, namespace)
             case actions.DeleteCommand(command):

@@ -247,7 +247,9 @@ TABLE = (
         built_in="canonical",
         flink=("kubernetes.operator.savepoint.format.type",),
         applies=unwritten,
-        words={"canonical": "canonical", "native": "native"},
+        words={
+            "CANONICAL": "canonical", "NATIVE": "native", "canonical": "canonical", "native": "native",
+        },
     ),
     Field("savepoints.onStop", "boolean", False),
     Field("trigger.processingTime", "duration", "0s", applies=_none_of(*EPOCH_STARTS)),

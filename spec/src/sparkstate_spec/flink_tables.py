@@ -163,6 +163,7 @@ CHOICES = tuple(
             "FLASH_SSD_OPTIMIZED",
         ),
         ("stateBackend.timerService", "the timer service must be HEAP or ROCKSDB"),
+        ("savepoints.formatType", "the format of savepoints must be CANONICAL or NATIVE"),
         (
             "checkpointing.storageType",
             "the checkpoint storage must be filesystem or jobmanager",

@@ -10,7 +10,7 @@ from typing import Any
 
 from support.scene.decisions import NOW, job, pod, revision, running_status
 
-from sparkstate_operator import actions, labels, observed
+from sparkstate_operator import actions, dependants, labels, observed
 from sparkstate_operator.config import Config
 from sparkstate_operator.core import naming
 from sparkstate_operator.core.transitions import Step
@@ -105,5 +105,5 @@ class Life:
             commands=self.pick(((), commands)),
             namespace_terminating=self.pick(range(12)) == 0,
             refusal=self.pick((*REFUSALS, *[None] * 6)),
-            needed_by=self.pick(("other", *[""] * 5)),
+            needed_by="" if self.status.get("reason") == dependants.GOES else self.pick(("other", *[""] * 7)),
         )

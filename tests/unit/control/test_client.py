@@ -8,6 +8,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -85,6 +86,25 @@ def test_waiting_for_a_savepoint_ends_with_its_result(
         started = talking.trigger_savepoint(documents.SavepointRequest(trigger_id="t", stop=True))
         assert (started.status, started.stop) == ("PENDING", True)
         assert talking.wait_for_savepoint("t", timeout_s=30).location == "file:///s/t"
+
+
+def test_a_driver_is_sent_what_was_asked_for_and_nothing_else(
+    control: server.ControlServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of an older image refuses fields that it does not know."""
+    sent = []
+    plain = client.ControlClient._document
+
+    def document(self: Any, *arguments: Any, **given: Any) -> Any:
+        sent.append(given["json"])
+        return plain(self, *arguments, **given)
+
+    monkeypatch.setattr(client.ControlClient, "_document", document)
+    with client.ControlClient(control.address, control_job.TOKEN) as talking:
+        talking.trigger_savepoint()
+        talking.trigger_savepoint(documents.SavepointRequest(trigger_id="t", stop=True))
+        talking.trigger_savepoint(documents.SavepointRequest(trigger_id="u", format_type="native"))
+    assert sent == [{}, {"trigger_id": "t", "stop": True}, {"trigger_id": "u", "format_type": "native"}]
 
 
 def test_waiting_too_long_says_that_the_savepoint_goes_on(control: server.ControlServer) -> None:

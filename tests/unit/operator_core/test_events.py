@@ -117,12 +117,15 @@ def unchecked() -> actions.Decision:
 
 
 SOON: dict[str, Any] = {"progressDeadlineSeconds": 60}
-LONG_NOT_READY = {
-    "type": "Ready",
-    "status": "False",
-    "reason": "Starting",
-    "lastTransitionTime": clock.text(NOW - timedelta(hours=1)),
-}
+LONG_NOT_READY = [
+    {
+        "type": kind,
+        "status": status,
+        "reason": "Starting",
+        "lastTransitionTime": clock.text(NOW - timedelta(hours=1)),
+    }
+    for kind, status in (("Ready", "False"), ("Progressing", "True"))
+]
 DAILY: dict[str, Any] = {"trigger": {"availableNow": True, "schedule": "@daily"}}
 JOB: dict[str, Callable[[], actions.Decision]] = {
     "AttemptStarted": lambda: look(running_status(phase="Starting", **intent("start"))),
@@ -146,7 +149,7 @@ JOB: dict[str, Callable[[], actions.Decision]] = {
         ttlSecondsAfterFinished=0,
     ),
     "ProgressDeadlineExceeded": lambda: look(
-        running_status(phase="Starting", revision=revision(**SOON).name, conditions=[LONG_NOT_READY]),
+        running_status(phase="Starting", revision=revision(**SOON).name, conditions=LONG_NOT_READY),
         pod(ready=False, revision=revision(**SOON).name),
         **SOON,
     ),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support.scene.decisions import NOW, job, look, pod, revision, running_status
 
-from sparkstate_operator import actions, observed
+from sparkstate_operator import actions, clock, observed
 
 DEADLINE: dict[str, Any] = {"progressDeadlineSeconds": 120}
 RUNNING = observed.Report({"phase": "RUNNING"})
@@ -23,15 +23,13 @@ class Watched:
         self.status: dict[str, Any] = running_status(phase=phase, revision=self.revision)
         self.now = NOW
 
-    def look(self, after_s: float = 0.0, *, ready: bool = False, **seen: Any) -> actions.Decision:
+    def look(
+        self, after_s: float = 0.0, *, ready: bool = False, of_pod: dict[str, Any] | None = None
+    ) -> actions.Decision:
         self.now += timedelta(seconds=after_s)
-        driver = pod(ready=ready, revision=self.revision)
+        driver = pod(ready=ready, revision=self.revision, **(of_pod or {}))
         around = observed.ObservedState(
-            job(self.status, **self.spec),
-            self.now,
-            drivers=(driver,),
-            report=RUNNING if ready else None,
-            **seen,
+            job(self.status, **self.spec), self.now, drivers=(driver,), report=RUNNING if ready else None
         )
         decision = look(around)
         self.status = dict(decision.status)
@@ -90,7 +88,25 @@ def test_without_a_deadline_and_on_the_way_to_its_end_no_job_is_late(spec: dict[
 def test_another_trouble_stays_in_sight() -> None:
     one = Watched()
     one.look()
-    one.look(after_s=200, refused="no such image")
+    waiting = {"waiting": "ImagePullBackOff", "waiting_message": "no such image"}
+    one.look(after_s=200, of_pod=waiting)
     found = one.conditions()
     assert found["Progressing"] == ("False", "ProgressDeadlineExceeded")
-    assert found["Degraded"][0] == "True"
+    assert found["Degraded"] == ("True", "ImagePullBackOff")
+
+
+@pytest.mark.parametrize("before", ["Failed", "RestoreBlocked", "Running"])
+def test_time_in_which_nothing_was_to_progress_does_not_count(before: str) -> None:
+    """A job that failed yesterday, and one whose newest spec could not run, are not late as soon as they start."""
+    one = Watched()
+    old = clock.text(NOW - timedelta(days=1))
+    kinds = (("Ready", before), ("Progressing", before))
+    one.status["conditions"] = [
+        {"type": kind, "status": "False", "reason": reason, "lastTransitionTime": old}
+        for kind, reason in kinds
+    ]
+    first = one.look()
+    assert one.conditions()["Progressing"] == ("True", "Starting") and not told(first)
+    one.look(after_s=119)
+    assert one.conditions()["Progressing"] == ("True", "Starting")
+    assert told(one.look(after_s=2))

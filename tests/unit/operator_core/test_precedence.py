@@ -147,7 +147,7 @@ OVER = running_status(
 
 
 def fail_and_rest() -> None:
-    """A savepoint that failed and is tried again: few lives by chance come to that."""
+    """A savepoint that failed and is tried again, and one that is refused: few lives by chance come to that."""
     spec, status = (
         {"jobRef": {"name": "orders"}, "backoffLimit": 2},
         {"phase": "Triggered", "jobUid": "uid-1"},
@@ -157,6 +157,9 @@ def fail_and_rest() -> None:
     seen = observed.ObservedSnapshot(one, NOW, job(running_status()), pod(), report)
     rests = dataclasses.replace(one, status=snapshot.decide(seen, revision(), Config()).status)
     snapshot.decide(dataclasses.replace(seen, snapshot=rests), revision(), Config())
+    refusal = observed.TriggerRefusal("no such folder", for_good=True)
+    silent = observed.Report({"phase": "RUNNING"})
+    snapshot.decide(dataclasses.replace(seen, report=silent, refusal=refusal), revision(), Config())
 
 
 def newer_than(status: dict[str, Any]) -> observed.Job:

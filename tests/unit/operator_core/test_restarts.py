@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from support.scene.decisions import NOW, ended, job, look, pod, revision, running_status
 
-from sparkstate_operator import clock, observed
+from sparkstate_operator import actions, clock, observed
 from sparkstate_operator.config import Config
 from sparkstate_operator.decide import restarts
 from sparkstate_operator.model.status import MOST_FAILURES
-from sparkstate_operator.objects import driver, parts
+from sparkstate_operator.objects import children, driver, parts
 
 FOR_EVER = {"strategy": "fixed-delay", "fixedDelay": {"attempts": 10**9, "delay": "5m"}}
 
@@ -148,3 +148,18 @@ def test_a_strategy_that_allows_more_than_the_status_keeps_never_gives_up() -> N
     recent = [NOW] * MOST_FAILURES
     assert restarts.answer(wanted, recent, NOW, "uid-1") == restarts.answer(wanted, recent[1:], NOW, "uid-1")
     assert len(restarts.remembered(wanted, recent, NOW)) == MOST_FAILURES
+
+
+def test_the_manifest_of_an_attempt_has_nothing_that_the_operator_alone_needs() -> None:
+    """An engine from before such a field would refuse the manifest, and the job would fail at its next start."""
+    own = {
+        "progressDeadlineSeconds": 600,
+        "ttlSecondsAfterFinished": 60,
+        "savepoints": {"formatType": "native", "interval": "1h"},
+        "trigger": {"availableNow": True, "schedule": "@daily"},
+    }
+    context = parts.Context(job(**own), revision(**own), Config())
+    spec = children.manifest(context, actions.Start())["spec"]
+    assert spec["savepoints"]["interval"] == "1h" and spec["trigger"] == {"availableNow": True}
+    assert "formatType" not in spec["savepoints"]
+    assert not {"progressDeadlineSeconds", "ttlSecondsAfterFinished"} & set(spec)

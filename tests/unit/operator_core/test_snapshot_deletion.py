@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support.scene.decisions import NOW, job, pod, revision, running_status
 
-from sparkstate_operator import actions, labels, observed
+from sparkstate_operator import actions, clock, labels, observed
 from sparkstate_operator.config import Config
 from sparkstate_operator.core import naming
 from sparkstate_operator.decide import snapshot
@@ -54,6 +54,15 @@ def look(
     return snapshot.decide(seen, revision() if there else None, Config(cluster="blue"))
 
 
+def settled(one: observed.Snapshot, **how: Any) -> actions.Decision:
+    """The look, and the next where it asks for one at once: the place of a savepoint is written down first."""
+    first = look(one, **how)
+    if first.wait_s != 0.0:
+        return first
+    assert not first.actions
+    return look(dataclasses.replace(one, status=first.status), **how)
+
+
 def begun(one: observed.Snapshot, **how: Any) -> observed.Snapshot:
     """After the look that begins the deletion."""
     return dataclasses.replace(one, status=look(one, **how).status)
@@ -89,7 +98,7 @@ def test_one_that_is_being_taken_is_waited_for_and_then_deleted(phase: str) -> N
     assert one.status["reason"] == "SavepointInFlight"
     waits = look(one, saved={"status": "IN_PROGRESS"})
     assert (made(waits), goes(waits)) == ([], False)
-    done = look(one, saved={"status": "COMPLETED", "location": URI})
+    done = settled(one, saved={"status": "COMPLETED", "location": URI})
     assert (made(done), done.status["uri"], goes(done)) == ([BY_URI], URI, False)
     after = dataclasses.replace(one, status=done.status)
     assert goes(look(after, commands=(command("delete", deleted=[URI]),)))
@@ -237,7 +246,7 @@ def test_of_two_steps_of_a_deletion_the_first_is_taken(
 ) -> None:
     """``told``: the command that is made; or how the object goes, in the words of its Event, empty for none; None: it
     waits."""
-    decision = look(one, **around)
+    decision = settled(one, **around)
     assert made(decision) == ([told] if isinstance(told, tuple) else [])
     assert goes(decision) is isinstance(told, str)
     if told is None:
@@ -262,7 +271,7 @@ def test_what_no_driver_takes_holds_up_no_other_while_its_command_fails(saved: d
     assert (goes(taken_again), taken_again.status["reason"]) == (False, "SavepointInFlight")
     lost = look(deleted(dict(taken_again.status)), saved=saved)
     assert (lost.status["reason"], lost.status.get("message")) == ("GivingUp", None), "it is taken no more"
-    complete = look(one, saved={"status": "COMPLETED", "location": URI})
+    complete = settled(one, saved={"status": "COMPLETED", "location": URI})
     assert (made(complete), complete.status["uri"]) == ([BY_URI], URI)
 
 
@@ -384,7 +393,12 @@ def test_when_it_has_ended_nothing_says_how_far_it_is(
     """Somebody else's finalizer may hold the object much longer."""
     one = begun(deleted({"phase": "Completed", "uri": URI, **ASKED}, since=since))
     one = dataclasses.replace(
-        one, status={**one.status, "message": "deletion 50 %: 600Mi of 1200Mi, 27s left"}
+        one,
+        status={
+            **one.status,
+            "message": "deletion 50 %: 600Mi of 1200Mi, 27s left",
+            "deletionStartedTime": clock.text(NOW - since),
+        },
     )
     decision = look(one, commands=commands)
     assert goes(decision)

@@ -6,11 +6,11 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from support.scene.decisions import NOW, acts, job, look
+from support.scene.decisions import NOW, acts, ended, job, look, pod, revision, running_status
 
 from sparkstate_operator import actions, clock, dependants, labels, observed
 from sparkstate_operator.config import Config
-from sparkstate_operator.decide import snapshot
+from sparkstate_operator.decide import decide, snapshot
 from sparkstate_operator.decide.snapshot_deletion import LOOK_S
 
 URI = "s3://bucket/state/savepoints/savepoint-1"
@@ -23,6 +23,11 @@ BY_URI = {"restoreFrom": {"uri": f"{URI}/_metadata"}}
 @pytest.mark.parametrize(
     ("status", "fields", "needed"),
     [
+        ({}, {"configuration": {"execution.state-recovery.path": URI}}, True),
+        ({}, {"flinkConfiguration": {"execution": {"savepoint": {"path": f"{URI}/"}}}}, True),
+        (RUNS, {"configuration": {"execution.state-recovery.path": URI}}, False),
+        ({}, {"configuration": {"execution.savepoint.path": URI, "state.backend.type": 7}}, True),
+        ({}, {"configuration": URI, **BY_URI}, True),
         ({}, BY_NAME, True),
         ({}, BY_URI, True),
         ({}, {"restoreFrom": {"uri": OTHER}}, False),
@@ -83,9 +88,11 @@ def test_the_deadline_counts_from_when_nobody_needs_it_any_more() -> None:
     one = Deleted(deadline="1m")
     one.look("orders")
     one.look("orders", after_s=3600)
+    again = one.look()
+    assert not again.actions and again.wait_s == 0.0, "the jobs are read once more, when the reason is gone"
+    assert "reason" not in one.status and one.status["deletionStartedTime"] == clock.text(one.now)
     (created,) = acts(one.look(), actions.CreateCommand)
-    assert "reason" not in one.status and created.does == actions.DELETE
-    assert one.status["deletionStartedTime"] == clock.text(one.now)
+    assert created.does == actions.DELETE and one.status["reason"] == dependants.GOES
     assert "DataKept" not in [note.reason for note in one.look(after_s=50).notes]
     assert "DataKept" in [note.reason for note in one.look(after_s=20).notes]
 
@@ -113,6 +120,7 @@ def test_a_namespace_that_ends_waits_for_no_job() -> None:
         ("Deleting", "InUse", True),
         ("Deleting", None, False),
         ("Deleting", "GivingUp", False),
+        ("Deleting", "DataIsDeleted", False),
         ("Pending", None, False),
     ],
 )
@@ -123,3 +131,41 @@ def test_a_job_starts_from_data_that_waits_for_it(phase: str, reason: str | None
     begun = look(observed.ObservedState(job({}, finalizers=(), **BY_NAME), NOW, snapshots=(one,)))
     assert ((begun.status.get("start") or {}).get("uri") == URI) == starts
     assert dependants.needs(job(begun.status, **BY_NAME), "one", URI)
+
+
+@pytest.mark.parametrize("mode", ["last-state", "savepoint", "stateless"])
+def test_a_job_whose_spec_names_the_data_no_more_needs_it_until_it_has_its_own(mode: str) -> None:
+    """The engine restores it again: nothing of the job's own is complete."""
+    named = revision(upgradeMode=mode, **BY_NAME)
+    status = running_status(revision=named.name, start={"uri": URI, "since": 1})
+    changed = job(status, generation=2, upgradeMode=mode)
+    seen = observed.ObservedState(changed, NOW, drivers=(pod(revision=named.name),))
+    wanted = revision(upgradeMode=mode)
+    known = {one.name: one for one in (named, wanted)}
+    decided = decide(seen, known, wanted, "", Config())
+    after = job(decided.status, generation=2, upgradeMode=mode)
+    assert decided.status["start"]["uri"] == URI and not decided.status["start"].get("empty")
+    assert dependants.needs(after, "one", URI)
+
+
+def test_a_run_that_ends_before_its_checkpoint_was_reported_needs_it_no_more() -> None:
+    named = revision(**BY_NAME)
+    status = running_status(revision=named.name, start={"uri": URI, "since": 1})
+    over = pod(revision=named.name, phase="Succeeded", ready=False, ended=ended(0, "Finished"))
+    finished = look(observed.ObservedState(job(status, **BY_NAME), NOW, drivers=(over,)))
+    assert finished.status["phase"] == "Finished"
+    assert not dependants.needs(job(finished.status, **BY_NAME), "one", URI)
+
+
+def test_a_savepoint_that_completes_while_its_object_goes_is_kept_for_a_job_that_waits() -> None:
+    one = Deleted(jobRef={"name": "orders"}, uri=None)
+    one.spec.pop("uri")
+    one.status = {
+        "phase": "Deleting", "reason": "SavepointInFlight", "triggerId": "t", "jobUid": "uid-1",
+        "deletionStartedTime": clock.text(NOW),
+    }  # fmt: skip
+    complete = observed.Report({"phase": "RUNNING"}, {"status": "COMPLETED", "location": URI})
+    known = one.look(job=job(running_status()), pod=pod(), report=complete)
+    assert not known.actions and known.wait_s == 0.0 and one.status["uri"] == URI
+    assert not one.look("other").actions
+    assert one.status["reason"] == "InUse"

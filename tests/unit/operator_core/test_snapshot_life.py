@@ -19,7 +19,7 @@ from sparkstate_operator.model.snapshot import SnapshotPhase
 
 T = TypeVar("T")
 LIVES = 500
-RARE = (12, 14, 17, 47, 68, 71, 229, 286, 650, 1878)
+RARE = (12, 59, 69, 99, 105, 134, 228, 277, 1334, 1642)
 """Those of the lives that together take every step of the table."""
 
 

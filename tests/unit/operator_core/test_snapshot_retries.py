@@ -12,7 +12,7 @@ from support.scene.decisions import NOW, acts, job, pod, revision, running_statu
 from sparkstate_operator import actions, clock, labels, observed
 from sparkstate_operator.config import Config
 from sparkstate_operator.decide import snapshot
-from sparkstate_operator.decide.snapshot_following import LONGEST_PAUSE_S
+from sparkstate_operator.decide.snapshot_following import LONGEST_PAUSE_S, REFUSED_S
 
 FAILED = {"status": "FAILED", "failure": "disk full"}
 RUNNING = observed.Report({"phase": "RUNNING"})
@@ -104,13 +104,36 @@ def test_a_refusal_that_may_pass_is_told_while_the_driver_is_asked_again() -> No
         assert (one.status["phase"], one.status["reason"]) == ("Triggered", "SavepointRefused")
         assert one.status["message"] == "no such bucket; name another"
         assert [action.trigger_id for action in acts(asked, actions.TriggerSavepoint)] == [trigger]
-        assert not asked.notes
-    one.look()
-    assert "message" not in one.status and "reason" not in one.status
-    refused(one, for_good=False)
+        assert not asked.notes and asked.wait_s == REFUSED_S
     one.look({"status": "COMPLETED", "location": "s3://b/savepoint-1"})
     assert one.status["phase"] == "Completed"
     assert "message" not in one.status and "reason" not in one.status
+
+
+def test_a_refusal_with_other_words_each_time_is_one_write() -> None:
+    """A storage names the object that could not be written, which has another name each time."""
+    one = Tried(limit=None)
+    one.ask()
+    statuses = []
+    for number in range(4):
+        one.look(refusal=observed.TriggerRefusal(f"_probe/{number}: no such bucket", for_good=False))
+        statuses.append(dict(one.status))
+    assert statuses.count(statuses[0]) == 4
+    assert statuses[0]["message"] == "_probe/0: no such bucket"
+
+
+def test_a_refusal_that_lasts_until_the_timeout_stays_in_sight() -> None:
+    one = Tried(limit=None, timeout="1m")
+    one.ask()
+    refused(one, for_good=False)
+    one.now += timedelta(seconds=90)
+    refused(one, for_good=False)
+    assert (one.status["phase"], one.status["reason"]) == ("Failed", "Timeout")
+    assert one.status["message"] == "not complete after 60 s: no such bucket; name another"
+    one.now += timedelta(seconds=90)
+    one.look()
+    assert one.status["reason"] == "NotTaken"
+    assert one.status["message"].endswith("no such bucket; name another")
 
 
 def test_a_refusal_of_a_trigger_that_the_driver_follows_after_all_counts_for_nothing() -> None:

@@ -39,6 +39,7 @@ def test_no_field_has_two_lines_and_no_key_two_fields() -> None:
     [
         ("stateBackend.type", {"jobmanager": "hashmap", "filesystem": "hashmap", "rocksdb": "rocksdb"}),
         ("stateBackend.timerService", {"HEAP": "heap", "ROCKSDB": "rocksdb"}),
+        ("savepoints.formatType", {"CANONICAL": "canonical", "NATIVE": "native"}),
         (
             "restart.strategy",
             {

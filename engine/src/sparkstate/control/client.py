@@ -119,7 +119,8 @@ class ControlClient:
         self, request: documents.SavepointRequest | None = None
     ) -> documents.SavepointStatus:
         """Begin a savepoint, or ask again for one with the same trigger id; returns at once."""
-        body = (request or documents.SavepointRequest()).model_dump(mode="json", exclude_none=True)
+        # A driver of an older image refuses a field that it does not know.
+        body = (request or documents.SavepointRequest()).model_dump(mode="json", exclude_defaults=True)
         return self._document(documents.SavepointStatus, "POST", "/v1/savepoints", json=body)
 
     def savepoint(self, trigger_id: str) -> documents.SavepointStatus | None:

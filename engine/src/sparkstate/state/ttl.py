@@ -130,8 +130,8 @@ class TtlConfigBuilder:
         return self.set_ttl_time_characteristic(ttl_options.TtlTimeCharacteristic.EventTime)
 
     def cleanup_full_snapshot(self) -> TtlConfigBuilder:
-        """Leave expired entries out of savepoints and of all snapshots of the HashMap backend. That is the default;
-        it has an effect of its own beside :meth:`disable_cleanup_in_background`."""
+        """Leave expired entries out of canonical savepoints and of all snapshots of the HashMap backend. That is the
+        default; it has an effect of its own beside :meth:`disable_cleanup_in_background`."""
         return self._with_cleanup(full_snapshot=True)
 
     def cleanup_incrementally(

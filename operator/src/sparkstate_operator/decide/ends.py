@@ -99,6 +99,7 @@ def claimed_attempt(message: str) -> int:
 
 def _finish(draft: Draft, word: observed.Document) -> None:
     draft.happened(job_life.FINISHED)
+    draft.put("start", None)  # its last checkpoint is complete; a short run ends before a report tells that
     draft.say(str(word.get("message", "")))
     draft.note("Finished", str(word.get("message", "the job has finished")))
 

@@ -49,10 +49,18 @@ def changed(
 ) -> actions.Start | MissingState:
     """A start instruction counts again if it was changed. Otherwise the present one goes on, unless it is void.
     ``present``: that of ``old``, by default the one in the status."""
-    before = given(old) if old is not None else None
-    if before is not None and before != given(wanted):
-        return instruction(draft, wanted, fresh=True)
-    return draft.start if present is None else present
+    told = draft.start if present is None else present
+    if not is_changed(old, wanted):
+        return told
+    found = instruction(draft, wanted, fresh=True)
+    # A spec that names no state any more goes on from the job's own. Until there is a checkpoint of its own, that is
+    # still what it was restored from, and a snapshot with that data goes by this instruction.
+    return told if found == actions.Start() and told.uri else found
+
+
+def is_changed(old: Revision | None, wanted: Revision) -> bool:
+    """Whether two specs name different states to start from; False where the old one was lost."""
+    return old is not None and given(old) != given(wanted)
 
 
 def given(revision: Revision) -> dict[str, object]:

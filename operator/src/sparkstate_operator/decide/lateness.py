@@ -7,6 +7,7 @@ It is told and nothing else: what the operator does about a driver that does not
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from sparkstate_operator.core import conditions, phases
 from sparkstate_operator.decide.draft import Draft
@@ -24,11 +25,8 @@ def of(draft: Draft, old: Sequence[Condition]) -> conditions.Trouble | None:
     seconds = revision.get("progressDeadlineSeconds") if revision is not None else None
     if seconds is None or not phases.JOB[draft.status["phase"]].progressing or draft.phase in _ENDS:
         return None
-    ready = next((one for one in old if one.type == "Ready"), None)
-    if ready is None or ready.status == "True":
-        draft.wait(float(seconds))
-        return None
-    late_s = (draft.now - ready.last_transition_time).total_seconds()
+    began = _began(old)
+    late_s = (draft.now - began).total_seconds() if began is not None else 0.0
     if late_s < seconds:
         draft.wait(seconds - late_s)
         return None
@@ -37,5 +35,17 @@ def of(draft: Draft, old: Sequence[Condition]) -> conditions.Trouble | None:
     message = str(draft.status.get("message") or "")
     found = conditions.Trouble(REASON, f"{told}: {message}" if message else told)
     if not any(one.reason == REASON for one in old):
-        draft.note(REASON, found.message, warning=True)
+        draft.note("ProgressDeadlineExceeded", found.message, warning=True)
     return found
+
+
+def _began(old: Sequence[Condition]) -> datetime | None:
+    """Since when it is on its way and not ready; None: since now. A job that had failed, or waited for state, made no
+    progress then because nobody was to make any."""
+    known = {one.type: one for one in old}
+    ready, progressing = known.get("Ready"), known.get("Progressing")
+    if ready is None or progressing is None or ready.status == "True":
+        return None
+    if progressing.status == "True":
+        return max(ready.last_transition_time, progressing.last_transition_time)
+    return ready.last_transition_time if progressing.reason == REASON else None

@@ -23,7 +23,8 @@ def start(draft: Draft, wanted: Revision) -> actions.Start | instructing.Missing
     """The start instruction for ``wanted``, in place of the revision that would have come. Changes nothing."""
     old, before = _followed(draft)
     found = instructing.changed(draft, old, wanted, before)
-    return actions.Start(empty=True) if found == before and _gives_state_up(draft, old, wanted) else found
+    same = found == before and not instructing.is_changed(old, wanted)
+    return actions.Start(empty=True) if same and _gives_state_up(draft, old, wanted) else found
 
 
 def present(draft: Draft) -> actions.Start:

@@ -44,8 +44,11 @@ def go_on(draft: SnapshotDraft) -> None:
         return
     _know_access(draft)
     if draft.reason == dependants.IN_USE and not draft.seen.needed_by:
-        # The deadline is for the deletion, which begins now.
+        # The deadline is for the deletion, which begins now. A job that came in between has seen the reason, and starts
+        # from the data: so the jobs are read once more, when the reason is gone.
         draft.fill(reason=None, message=None, deletionStartedTime=clock.text(draft.seen.now))
+        draft.wait_s = 0.0
+        return
     step = precedence.first(STEPS, draft) or _find
     step(draft)
 
@@ -113,7 +116,7 @@ def _is_taken(draft: SnapshotDraft) -> Step | None:
 def _is_complete(draft: SnapshotDraft) -> Step | None:
     """Before storage is searched: the driver knows the place."""
     complete = _may_exist(draft) and _driver_says(draft) == "COMPLETED" and _answer(draft).get("location")
-    return _delete_taken if complete else None
+    return _know_place if complete else None
 
 
 def _has_a_place(draft: SnapshotDraft) -> Step | None:
@@ -196,13 +199,14 @@ def _wait_for_savepoint(draft: SnapshotDraft) -> None:
     draft.wait_s = POLL_S
 
 
-def _delete_taken(draft: SnapshotDraft) -> None:
+def _know_place(draft: SnapshotDraft) -> None:
+    """The next look knows the place, and reads whether a job needs it."""
     draft.fill(uri=_answer(draft)["location"], reason=None, message=None)
-    _delete(draft)
+    draft.wait_s = 0.0
 
 
 def _delete(draft: SnapshotDraft) -> None:
-    _let_others_pass(draft)
+    draft.put("reason", dependants.GOES)
     _command(draft, actions.DELETE, ("savepoints", "delete", "--json", str(draft.status["uri"])))
 
 

@@ -17,6 +17,8 @@ BY_DRIVER = "SavepointFailed"
 """The reason where the driver says that it has failed."""
 REFUSED = "SavepointRefused"
 """The reason where the driver does not take the request."""
+REFUSED_S = 30.0
+"""A driver that has refused it is asked again this often: it tries the storage each time."""
 LATE_S = 60.0
 """The driver is asked this often about a savepoint that was not complete in time."""
 FIRST_PAUSE_S = 10.0
@@ -136,16 +138,15 @@ def _ask(draft: SnapshotDraft) -> None:
         draft.acts.append(
             actions.TriggerSavepoint(pod, trigger, directory=directory, format_type=format_type)
         )
-    draft.wait_s = POLL_S
+    draft.wait_s = REFUSED_S if draft.reason == REFUSED else POLL_S
 
 
 def _tell_refusal(draft: SnapshotDraft) -> None:
     """The request goes on: its cause may go away, as that of a storage that refuses the keys."""
     refusal = draft.seen.refusal
-    if refusal is not None:
+    if refusal is not None and draft.reason != REFUSED:
+        # The first words stay: those of a storage differ each time, and each write would be an event, and a look.
         draft.fill(reason=REFUSED, message=refusal.message)
-    elif draft.reason == REFUSED:
-        draft.fill(reason=None, message=None)
 
 
 def _is_silent(draft: SnapshotDraft) -> bool:
@@ -169,7 +170,8 @@ def _note_taken(draft: SnapshotDraft) -> None:
 
 
 def _fail_in_time(draft: SnapshotDraft) -> None:
-    fail(draft, snapshot_life.FAILED, "Timeout", f"not complete after {draft.timeout_s():.0f} s")
+    why = f": {draft.status.get('message')}" if draft.reason == REFUSED else ""
+    fail(draft, snapshot_life.FAILED, "Timeout", f"not complete after {draft.timeout_s():.0f} s{why}")
     draft.wait_s = LATE_S
 
 
@@ -206,7 +208,8 @@ def _stop_without_job(draft: SnapshotDraft) -> None:
 
 
 def _stop_not_taken(draft: SnapshotDraft) -> None:
-    draft.fill(reason="NotTaken", message="not complete in time, and the driver has not begun it")
+    told = str(draft.status.get("message") or "not complete in time")
+    draft.fill(reason="NotTaken", message=f"the driver has not begun it; {told}")
 
 
 def _wait(draft: SnapshotDraft) -> None:

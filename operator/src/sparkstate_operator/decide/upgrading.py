@@ -194,6 +194,7 @@ def _begins_empty(draft: Draft, upgrade: Upgrade) -> bool:
 def _may_drop_state(draft: Draft, upgrade: Upgrade) -> bool:
     """Whether a stateless upgrade begins empty. A savepoint that the change names is taken up. After a lost status
     nobody can tell whether a user asked for this change, and so whether state may be given up."""
-    names_state = upgrade.strongest is ChangeKind.SAVEPOINT and upgrade.start != draft.start
+    told = upgrade.start != draft.start or instructing.is_changed(upgrade.old, upgrade.wanted)
+    names_state = upgrade.strongest is ChangeKind.SAVEPOINT and told
     lost = not draft.seen.job.status.get("observedGeneration")
     return not names_state and not lost

@@ -70,12 +70,25 @@ def role_binding(context: Context) -> Object:
     }
 
 
+OPERATORS_OWN = (
+    "restoreFrom", "startEmpty", "state", "driverTemplate", "executorTemplate",
+    "progressDeadlineSeconds", "ttlSecondsAfterFinished", "savepoints.formatType", "trigger.schedule",
+)  # fmt: skip
+"""Fields that are for the operator alone. An engine from before them would refuse the manifest."""
+
+
+def _leave_out(spec: dict[str, Any], path: list[str]) -> None:
+    for name in path[:-1]:
+        spec = spec.get(name) or {}
+    spec.pop(path[-1], None)
+
+
 def manifest(context: Context, start: actions.Start) -> Object:
     """The manifest that the engine reads: the revision's spec, with what this attempt starts from."""
     job = context.job
     spec: dict[str, Any] = copy.deepcopy(_plain(context.revision.resolved.spec))
-    for name in ("restoreFrom", "startEmpty", "state", "driverTemplate", "executorTemplate"):
-        spec.pop(name, None)
+    for name in OPERATORS_OWN:
+        _leave_out(spec, name.split("."))
     if reference := spec.pop("configMapRef", None):
         file = reference.get("key", built_in.value("configMapRef.key"))
         spec["pythonFile"] = f"{parts.CODE_DIR}/{file}"

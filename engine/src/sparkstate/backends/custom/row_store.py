@@ -140,7 +140,8 @@ class RowStore:
         if fmt != canonical.FORMAT:
             raise errors.RestoreBlocked(
                 f"shard {self.shard}: the snapshot has the format {fmt!r}; this backend restores "
-                f"{canonical.FORMAT!r} only. Take a savepoint with the backend that wrote it and restore from that"
+                f"{canonical.FORMAT!r} only. Take a canonical savepoint with the backend that wrote it and restore "
+                "from that"
             )
         for path in files.values():
             self._load(canonical.CanonicalFile(path))

@@ -116,7 +116,7 @@ class HashMapShardStore:
         if fmt != canonical.FORMAT:
             raise errors.RestoreBlocked(
                 f"shard {self.shard}: the snapshot has the format {fmt!r}; the hashmap backend restores "
-                f"{canonical.FORMAT!r} only. Take a savepoint with the other backend and restore from that"
+                f"{canonical.FORMAT!r} only. Take a canonical savepoint with the other backend and restore from that"
             )
         for path in files.values():
             self._load(canonical.CanonicalFile(path))
