@@ -1,7 +1,7 @@
 """Whether a job still needs the data of a savepoint: it has to start from it, and has no newer state of its own.
 
-The pattern is that of Kubernetes for claims in use (``kubernetes.io/pvc-protection``): the object stays until nobody
-needs it.
+The pattern is that of Kubernetes for claims in use (``kubernetes.io/pvc-protection``): the object stays as long as it
+is needed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _names(job: custom_resources.Job, name: str, uri: str) -> bool:
 
 
 def _uri(spec: custom_resources.Document) -> str:
-    """Also where one of Flink's keys says it (``execution.state-recovery.path``)."""
+    """By the field, or by one of Flink's keys that mean it (``execution.state-recovery.path``)."""
     try:
         leaf = layers.fold(spec, JOB).get("restoreFrom.uri")
     except (ValueError, TypeError, LookupError, AttributeError):  # a spec that nobody has judged

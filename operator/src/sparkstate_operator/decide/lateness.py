@@ -1,5 +1,5 @@
-"""A job that is not ready for longer than its ``progressDeadlineSeconds``, as with a Deployment
-(https://kubernetes.io/docs/concepts/workloads/controllers/deployment/#progress-deadline-seconds).
+"""A job that is not ready for longer than its ``progressDeadlineSeconds``. The field is that of a Deployment
+(https://kubernetes.io/docs/concepts/workloads/controllers/deployment/#progress-deadline-seconds) and means the same.
 
 It is told and nothing else: what the operator does about a driver that does not start, or has failed, goes on.
 """
