@@ -1,7 +1,7 @@
 """Whether a job still needs the data of a savepoint: it has to start from it, and has no newer state of its own.
 
-The pattern is that of Kubernetes for claims in use (``kubernetes.io/pvc-protection``): the object stays as long as it
-is needed.
+The pattern is that of Kubernetes for claims in use (``kubernetes.io/pvc-protection``): the object stays as long
+as somebody needs it.
 """
 
 from __future__ import annotations
