@@ -24,6 +24,12 @@ def complete_next(operated: OperatedNamespace, driver: PlayedDriver, known: int,
     driver.complete(driver.requests()[-1], location)
 
 
+def look_now(operated: OperatedNamespace, name: str) -> None:
+    """A change of the object is looked at, and not only after half a minute."""
+    patch = ("--type=merge", "-p", '{"spec": {"deadline": "1m"}}')
+    operated.cluster.kubectl("patch", "snap", name, "-n", operated.namespace, *patch)
+
+
 def finish_command(operated: OperatedNamespace) -> dict[str, Any]:
     """The engine command that is there ends well."""
     command = operated.cluster.until(
@@ -99,11 +105,12 @@ def test_a_savepoint_that_its_driver_refuses_says_why_and_fails_at_once_if_that_
     with operated.driver() as driver:
         operated.running()
         driver.refuses = errors.StorageRefused("s3://saved: the keys are not accepted")
-        operated.snapshot("one", formatType="native")
+        operated.snapshot("one", formatType="native", timeout="2m")
         operated.until_shown("snap", "one", "the keys are not accepted; repair the credentials")
         waits = operated.until_snapshot("one", "Triggered")
         assert waits["reason"] == "SavepointRefused"
         driver.refuses = None
+        look_now(operated, "one")
         complete_next(operated, driver, 0, URI)
         status = operated.until_snapshot("one", "Completed")
         assert "reason" not in status and "message" not in status
@@ -217,9 +224,7 @@ def test_data_that_a_job_has_to_start_from_stays_until_the_job_has_its_own(
         assert operated.until_snapshot("old", "Deleting")["reason"] == "InUse" and is_there(url)
         driver.checkpoints_done(1)
         operated.until_checkpoint(1)
-        # A change of the object is looked at now, and not after half a minute.
-        patch = ("--type=merge", "-p", '{"spec": {"deadline": "1m"}}')
-        operated.cluster.kubectl("patch", "snap", "old", "-n", operated.namespace, *patch)
+        look_now(operated, "old")
         assert operated.run_next_command("savepoints delete")["deleted"] == [url]
     operated.cluster.until_gone("snap", "old", operated.namespace)
     assert not is_there(url)

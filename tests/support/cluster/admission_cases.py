@@ -83,6 +83,11 @@ CONFIGURATION: tuple[tuple[str, Spec, Spec], ...] = (
         {f"{R}.timer-service.factory": "HEAP"},
         {f"{R}.timer-service.factory": "DISK"},
     ),
+    (
+        "the format of savepoints must be CANONICAL",
+        {"kubernetes.operator.savepoint.format.type": "NATIVE"},
+        {"kubernetes.operator.savepoint.format.type": "AVRO"},
+    ),
     ("the restart strategy must be", {"restart-strategy": "off"}, {"restart-strategy": "hope"}),
     ("storage on Google Cloud", {f"{C}.dir": "s3://b/x"}, {f"{C}.dir": "hdfs://b/x"}),
     ("the scheme of a storage URL", {f"{C}.dir": "file:///x"}, {f"{C}.dir": "s3a://b/x"}),

@@ -80,7 +80,8 @@ def test_the_last_event_of_a_job_tells_why_it_was_not_purged() -> None:
 
 
 def snapped(its: observed.Pod | None, ago_s: float = 0, *, deleting: bool) -> actions.Decision:
-    going = {"phase": "Deleting", "uri": URI, "deletionStartedTime": clock.text(NOW)}
+    since = clock.text(NOW - timedelta(seconds=ago_s))
+    going = {"phase": "Deleting", "uri": URI, "deletionStartedTime": since}
     one = observed.Snapshot(
         name="one",
         uid="s-1",

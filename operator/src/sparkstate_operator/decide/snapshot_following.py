@@ -138,7 +138,10 @@ def _ask(draft: SnapshotDraft) -> None:
         draft.acts.append(
             actions.TriggerSavepoint(pod, trigger, directory=directory, format_type=format_type)
         )
-    draft.wait_s = REFUSED_S if draft.reason == REFUSED else POLL_S
+    draft.wait_s = POLL_S
+    if draft.reason == REFUSED:
+        left_s = draft.timeout_s() - draft.waited_s()
+        draft.wait_s = min(REFUSED_S, max(POLL_S, left_s + 1.0))
 
 
 def _tell_refusal(draft: SnapshotDraft) -> None:
