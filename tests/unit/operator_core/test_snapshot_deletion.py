@@ -57,10 +57,8 @@ def look(
 def settled(one: observed.Snapshot, **how: Any) -> actions.Decision:
     """The look, and the next where it asks for one at once: the place of a savepoint is written down first."""
     first = look(one, **how)
-    if first.wait_s != 0.0:
-        return first
-    assert not first.actions
-    return look(dataclasses.replace(one, status=first.status), **how)
+    again = dataclasses.replace(one, status=first.status)
+    return first if first.wait_s != 0.0 or first.actions else look(again, **how)
 
 
 def begun(one: observed.Snapshot, **how: Any) -> observed.Snapshot:
@@ -107,13 +105,10 @@ def test_one_that_is_being_taken_is_waited_for_and_then_deleted(phase: str) -> N
 @pytest.mark.parametrize(
     "around",
     [
-        {"saved": None},
-        {"saved": {"status": "FAILED"}},
-        {"answers": False},
-        {"there": False},
+        {"saved": None}, {"saved": {"status": "FAILED"}}, {"answers": False}, {"there": False},
     ],
     ids=["the driver knows nothing", "it failed", "no answer", "the job is gone"],
-)
+)  # fmt: skip
 def test_what_no_driver_is_taking_is_looked_for_in_storage(around: dict[str, Any]) -> None:
     one = begun(deleted({"phase": "InProgress", **ASKED}), **around)
     found = look(one, **around)
@@ -392,14 +387,11 @@ def test_when_it_has_ended_nothing_says_how_far_it_is(
 ) -> None:
     """Somebody else's finalizer may hold the object much longer."""
     one = begun(deleted({"phase": "Completed", "uri": URI, **ASKED}, since=since))
-    one = dataclasses.replace(
-        one,
-        status={
-            **one.status,
-            "message": "deletion 50 %: 600Mi of 1200Mi, 27s left",
-            "deletionStartedTime": clock.text(NOW - since),
-        },
-    )
+    told = {
+        "message": "deletion 50 %: 600Mi of 1200Mi, 27s left",
+        "deletionStartedTime": clock.text(NOW - since),
+    }
+    one = dataclasses.replace(one, status={**one.status, **told})
     decision = look(one, commands=commands)
     assert goes(decision)
     assert "message" not in decision.status
