@@ -6,13 +6,11 @@ import os
 import re
 import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from support.machine import volumes
 
-from sparkstate.storage import layout
 from sparkstate_tools.drivers import driving, totals
 from sparkstate_tools.servers import s3server
 
@@ -117,51 +115,6 @@ def test_a_full_checkpoint_volume_is_waited_for(tmp_path: Path) -> None:
             assert client.status().restarts == 0
             client.cancel()
             driver.finish()
-    totals.check(tmp_path / "out", rows)
-
-
-@pytest.mark.fault_on("hashmap, a folder")
-@pytest.mark.fault(
-    broken="no checkpoint can be stored: a file lies where its folder has to be",
-    when="while a job runs, for longer than tolerableFailures",
-    expected="the job goes back to its last checkpoint again and again; without the files it goes on, output exact",
-)
-def test_a_job_without_a_checkpoint_is_restarted_and_goes_on_exactly(tmp_path: Path) -> None:
-    rows = totals.make_input(tmp_path / "in", files=2)
-    document = driving.manifest(
-        tmp_path,
-        "totals.py",
-        trigger={"processingTime": "100ms"},
-        checkpointing={
-            "interval": "300ms",
-            "storage": str(tmp_path / "checkpoints"),
-            "tolerableFailures": 1,
-        },
-        restart={"strategy": "fixed-delay", "fixedDelay": {"attempts": 50, "delay": "100ms"}},
-    )
-    with driving.Driver(tmp_path, document) as driver, driver.client() as client:
-
-        def wait_for(what: Callable[[], object], told: str) -> None:
-            driving.wait_for(what, driving.PATIENCE_S, told, driver.process)
-
-        wait_for(lambda: client.status().last_checkpoint, "a checkpoint")
-        status = client.status()
-        assert status.last_checkpoint is not None and status.lineage is not None
-        folder = tmp_path / "checkpoints" / status.lineage
-        names = (layout.checkpoint_folder(status.last_checkpoint.id + n) for n in range(1, 500))
-        in_the_way = [folder / name for name in names if not (folder / name).exists()]
-        for path in in_the_way:
-            path.touch()
-        rows += totals.make_input(tmp_path / "in", files=2, first=2, seed=3)
-        wait_for(lambda: client.status().restarts > 1, "it is restarted twice")
-        for path in in_the_way:
-            path.unlink(missing_ok=True)
-        rows += totals.make_input(tmp_path / "in", files=1, first=4, seed=4)
-        wait_for(lambda: client.status().rows_total >= len(rows), "all rows")
-        completed = client.status().checkpoints_completed
-        wait_for(lambda: client.status().checkpoints_completed > completed, "a checkpoint of all rows")
-        client.cancel()
-        driver.finish()
     totals.check(tmp_path / "out", rows)
 
 
