@@ -230,7 +230,7 @@ def test_the_choice_of_operator_state_and_number(capsys: Any, tmp_path: Path) ->
 def test_files_of_another_backend_are_refused_with_the_remedy(capsys: Any, tmp_path: Path) -> None:
     folder = savepoint(tmp_path / "saved", "hashmap", form="mine")
     assert main.main(["savepoints", "read", str(folder)]) != 0
-    assert "take a savepoint" in capsys.readouterr().err
+    assert "take a canonical savepoint" in capsys.readouterr().err
 
 
 def test_damage_is_told_and_not_shown(capsys: Any, tmp_path: Path) -> None:

@@ -338,7 +338,7 @@ def test_a_key_space_that_differs_names_field_and_both_values() -> None:
 def test_files_of_one_backend_are_refused_by_the_other_and_a_savepoint_is_not() -> None:
     (refused,) = differences.of_backend({"rocksdb"}, "rocksdb", "hashmap")
     assert refused.refused
-    assert "take a savepoint" in refused.message
+    assert "take a canonical savepoint" in refused.message
     (moved,) = differences.of_backend({"canonical"}, "rocksdb", "hashmap")
     assert not moved.refused
     (grown,) = differences.of_backend({"canonical"}, "hashmap", "rocksdb")

@@ -40,4 +40,6 @@ def test_a_trigger_id_that_was_used_for_something_else_is_refused() -> None:
     with pytest.raises(port.TriggerConflict, match="choose another id") as refused:
         requests.add(SavepointTrigger(trigger_id="t", stop=True))
     assert "'t' was used" in str(refused.value), "the id is told once"
-    assert "({'target_directory': None, 'stop': False, 'drain': False})" in str(refused.value)
+    assert "({'target_directory': None, 'stop': False, 'drain': False, 'format_type': 'canonical'})" in str(
+        refused.value
+    )

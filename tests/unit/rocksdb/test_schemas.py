@@ -68,5 +68,7 @@ def test_when_no_id_is_left_the_next_change_is_refused_with_the_remedy():
     codec = SchemaCodec(found)
     assert rows[1].decode(codec.plain(rows[0].encode((5,)))) == (5, None)
     assert codec.stamped(rows[1].encode((5, 6)))[0] == schemas.LAST_ID
-    with pytest.raises(errors.StateMigrationError, match=r"'total' of operator 'op'.*take a savepoint"):
+    with pytest.raises(
+        errors.StateMigrationError, match=r"'total' of operator 'op'.*take a canonical savepoint"
+    ):
         changed(rows[1], rows[0], found)
