@@ -183,6 +183,13 @@ def stored(operated: OperatedNamespace) -> tuple[str, str]:
     return job.take_savepoint("a", 5, content=b"rows"), job.take_savepoint("b", 6)
 
 
+def register_old(operated: OperatedNamespace, url: str, **spec: Any) -> None:
+    """The StateSnapshot ``old`` of a savepoint that is there; the engine's own command reads it."""
+    operated.register("old", url, **spec)
+    operated.run_next_command("savepoints verify")
+    operated.until_snapshot("old", "Completed")
+
+
 def is_there(url: str) -> bool:
     return (naming.local_path(url) / "_metadata").exists()
 
@@ -190,9 +197,7 @@ def is_there(url: str) -> bool:
 def test_data_goes_with_its_snapshot_also_when_the_job_is_gone(operated: OperatedNamespace) -> None:
     """The engine's own commands read the savepoint, and delete its files."""
     url, newest = stored(operated)
-    operated.register("old", url, deletionPolicy="Delete")
-    operated.run_next_command("savepoints verify")
-    operated.until_snapshot("old", "Completed")
+    register_old(operated, url, deletionPolicy="Delete")
     operated.cluster.kubectl("delete", "snap", "old", "-n", operated.namespace, "--wait=false")
     assert operated.run_next_command("savepoints delete")["deleted"] == [url]
     operated.cluster.until_gone("snap", "old", operated.namespace)
@@ -211,9 +216,7 @@ def test_data_that_a_job_has_to_start_from_stays_until_the_job_has_its_own(
     operated: OperatedNamespace,
 ) -> None:
     url, _newest = stored(operated)
-    operated.register("old", url, deletionPolicy="Delete", deadline="2s")
-    operated.run_next_command("savepoints verify")
-    operated.until_snapshot("old", "Completed")
+    register_old(operated, url, deletionPolicy="Delete", deadline="2s")
     operated.apply(restoreFrom={"snapshotRef": {"name": "old"}})
     operated.until_pod(1)
     operated.cluster.kubectl("delete", "snap", "old", "-n", operated.namespace, "--wait=false")
@@ -242,9 +245,7 @@ def test_a_snapshot_goes_by_its_deadline_though_its_data_cannot_be_deleted(
 ) -> None:
     """What the job would restore from is refused, again and again."""
     _old, newest = stored(operated)
-    operated.register("old", newest, deletionPolicy="Delete", deadline="15s")
-    operated.run_next_command("savepoints verify")
-    operated.until_snapshot("old", "Completed")
+    register_old(operated, newest, deletionPolicy="Delete", deadline="15s")
     operated.cluster.kubectl("delete", "snap", "old", "-n", operated.namespace, "--wait=false")
     assert operated.run_next_command("savepoints delete")["ok"] is False
 

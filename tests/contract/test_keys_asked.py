@@ -4,48 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import re
-from datetime import UTC, datetime
 from typing import Any
 
 import httpx
 import pytest
+from support.drivers.asked_drivers import HELD, HERE, OWN, UID, LoopClock, job
 
 from sparkstate import keys as engine
-from sparkstate.control import documents, server
+from sparkstate.control import server
 from sparkstate_operator import errors
-from sparkstate_operator.core import keys as operator
 from sparkstate_operator.edges import driver
-from sparkstate_tools.drivers import control_job
-
-UID = "0f9c5a86-4b7e-4b4e-9f8d-0c1d2e3f4a5b"
-OWN = operator.of_attempt(b"an operator's own key, 32 bytes.", UID, 3)
-HELD = engine.Keys(admin=OWN.admin, read=OWN.read, slots=OWN.slots)
-HERE = "127.0.0.1"
-
-
-class Clock:
-    """The event loop's."""
-
-    def now(self) -> datetime:
-        return datetime.fromtimestamp(self.monotonic(), UTC)
-
-    def monotonic(self) -> float:
-        return asyncio.get_running_loop().time()
-
-
-def job() -> control_job.InMemoryJob:
-    return control_job.InMemoryJob(
-        documents.JobStatus(
-            job_uid=UID, name="orders", attempt=3, phase=documents.DriverPhase.RUNNING, backend="hashmap"
-        )
-    )
 
 
 def look_and_change(port: int, looks: int = 1) -> tuple[dict[str, Any], dict[str, Any]]:
     """What the operator is answered."""
 
     async def scenario() -> tuple[dict[str, Any], dict[str, Any]]:
-        drivers = driver.Drivers(Clock(), port)
+        drivers = driver.Drivers(LoopClock(), port)
         try:
             statuses = [await drivers.status(HERE, OWN, UID, 3) for _ in range(looks)]
             return statuses[-1], await drivers.trigger(HERE, OWN, UID, 3, {"trigger_id": "one"})
@@ -85,7 +60,7 @@ def test_who_answers_at_a_former_address_of_a_driver_learns_no_key_that_changes_
     async def scenario() -> None:
         refusal = b"HTTP/1.1 401 x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
         listening = await asyncio.start_server(stranger(refusal, heard), HERE, 0)
-        drivers = driver.Drivers(Clock(), listening.sockets[0].getsockname()[1])
+        drivers = driver.Drivers(LoopClock(), listening.sockets[0].getsockname()[1])
         try:
             for _ in range(3):
                 with pytest.raises(errors.DriverUnavailable):

@@ -3,52 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from support.drivers.asked_drivers import HELD, HERE, OWN, UID, LoopClock, job
 from support.scene import decisions
 
 from sparkstate import errors as engine
-from sparkstate import keys
 from sparkstate.control import documents, port, server
 from sparkstate_operator import actions, errors
-from sparkstate_operator.core import keys as operator
 from sparkstate_operator.edges import driver
-from sparkstate_tools.drivers import control_job
 
-UID = "0f9c5a86-4b7e-4b4e-9f8d-0c1d2e3f4a5b"
-OWN = operator.of_attempt(b"an operator's own key, 32 bytes.", UID, 3)
-HELD = keys.Keys(admin=OWN.admin, read=OWN.read, slots=OWN.slots)
 POD = decisions.pod(3)
 
 
-class Clock:
-    """The event loop's."""
-
-    def now(self) -> datetime:
-        return datetime.fromtimestamp(self.monotonic(), UTC)
-
-    def monotonic(self) -> float:
-        return asyncio.get_running_loop().time()
-
-
 def refusal(why: Exception | None, request: dict[str, Any]) -> errors.DriverUnavailable:
-    job = control_job.InMemoryJob(
-        documents.JobStatus(
-            job_uid=UID, name="orders", attempt=3, phase=documents.DriverPhase.RUNNING, backend="hashmap"
-        )
-    )
-    job.refuses = why
+    asked_job = job()
+    asked_job.refuses = why
 
     async def asked(port_number: int) -> None:
-        drivers = driver.Drivers(Clock(), port_number)
+        drivers = driver.Drivers(LoopClock(), port_number)
         try:
-            await drivers.trigger("127.0.0.1", OWN, UID, 3, request)
+            await drivers.trigger(HERE, OWN, UID, 3, request)
         finally:
             await drivers.close()
 
-    with server.ControlServer(job, HELD) as endpoint, pytest.raises(errors.DriverUnavailable) as raised:
+    with server.ControlServer(asked_job, HELD) as endpoint, pytest.raises(errors.DriverUnavailable) as raised:
         asyncio.run(asked(endpoint.port))
     return raised.value
 

@@ -12,7 +12,7 @@ import itertools
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
@@ -216,15 +216,15 @@ class Uploader:
             for stream in snapshot.streams():
                 plan.files[stream.name] = self._streaming.submit(self._upload_stream, run, plan, stream)
             return
-        for file in snapshot.files():
-            shared = file.shared and run.target.shares
+        for found in snapshot.files():
+            file = found if run.target.shares else replace(found, shared=False)
             # By identity, never by name: two stores that go on from one snapshot give the same number, and so the same
             # name, to different files (RFC 0011).
-            known = run.base.get(file.identity) if shared and file.identity else None
+            known = run.base.get(file.identity) if file.shared and file.identity else None
             if known is not None and known.size == file.size:
                 plan.files[file.name] = msgspec.structs.replace(known, name=file.name)
                 plan.reused.add(file.name)
-            elif not shared and file.size <= MERGE_LIMIT:
+            elif not file.shared and file.size <= MERGE_LIMIT:
                 handle = self._lay(plan, file.name, file.path.read_bytes(), run.merged, file.identity)
                 run.transfer.add(file.size)
                 if handle is not None:
@@ -292,8 +292,7 @@ class Uploader:
     def _upload_file(self, run: _Run, file: SnapshotFile) -> FileHandle:
         run.require_wanted()
         target = run.target
-        shared = file.shared and target.shares
-        path = _join(target.shared if shared else target.exclusive, self._new_name(target))
+        path = _join(target.shared if file.shared else target.exclusive, self._new_name(target))
         checksum = file_checksum(file.path)
         self._store.put_file(path, file.path)
         run.transfer.add(file.size)
@@ -303,7 +302,7 @@ class Uploader:
             size=file.size,
             checksum=checksum,
             path=path,
-            shared=shared,
+            shared=file.shared,
             identity=file.identity,
         )
 

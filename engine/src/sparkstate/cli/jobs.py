@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import click
 from pydantic import BaseModel
@@ -177,7 +177,7 @@ def _checkpoint_row(info: documents.CheckpointInfo) -> tuple[object, ...]:
 @click.option(
     "--type",
     "format_type",
-    type=click.Choice(["canonical", "native"]),
+    type=click.Choice(get_args(SavepointFormat)),
     default="canonical",
     show_default=True,
     help="canonical: any state backend restores it. native: the state backend's own files, faster.",
