@@ -310,7 +310,7 @@ def test_a_pass_over_many_timers_does_not_read_what_has_fired_again(tmp_path, mo
     read = 0
     iterate = family.Family.iterate
 
-    def counting(self, start):
+    def counting(self, start=b""):
         nonlocal read
         for row in iterate(self, start):
             read += 1

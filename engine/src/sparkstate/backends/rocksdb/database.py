@@ -75,7 +75,7 @@ class Database:
 
     def _open_family(self, name: str) -> Family:
         handle = self._db.get_column_family_handle(name)
-        return Family(self._db.get_column_family(name), handle, self._reads)
+        return Family(self._db.get_column_family(name), handle, self._reads, self.path)
 
     @property
     def is_closed(self) -> bool:
@@ -222,7 +222,7 @@ class Database:
         keeps memtables in memory, so flush first. Give it back to :meth:`release`.
         """
         self.check()
-        view: Iterator[tuple[bytes, bytes]] = family.rdict.items()
+        view = family.iterate()
         self._views.append(view)
         return view
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 from sparkstate import errors
 
@@ -37,17 +38,19 @@ def translate(error: Exception, path: Path, doing: str) -> errors.SparkstateErro
     )
 
 
+def reraise(error: Exception, path: Path, doing: str) -> NoReturn:
+    """Raise rocksdict's error as ours. Ours pass, and so do the interpreter's own."""
+    # rocksdict's Exception has no type of its own, only its DbClosedError has.
+    is_rocksdicts = type(error) is Exception or type(error).__name__ == "DbClosedError"
+    if is_rocksdicts or isinstance(error, (OSError, MemoryError)):
+        raise translate(error, path, doing) from error
+    raise error
+
+
 @contextlib.contextmanager
 def translated(path: Path, doing: str) -> Iterator[None]:
-    """Raise rocksdict's errors as ours. Ours pass, and so do the interpreter's own."""
+    """:func:`reraise` what is raised within."""
     try:
         yield
-    except errors.SparkstateError:
-        raise
-    except (OSError, MemoryError) as error:
-        raise translate(error, path, doing) from error
     except Exception as error:
-        # rocksdict's Exception has no type of its own, only its DbClosedError has.
-        if type(error) is Exception or type(error).__name__ == "DbClosedError":
-            raise translate(error, path, doing) from error
-        raise
+        reraise(error, path, doing)

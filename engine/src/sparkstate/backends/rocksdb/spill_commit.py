@@ -37,7 +37,7 @@ def copy_rows(
     pending: dict[int, FamilyWrites] = {}
     schemas: dict[int, SchemaCodec | None] = {}
     count = size = 0
-    for row, data in family.iterate(b""):
+    for row, data in family.iterate():
         shard = shard_of[composite.decode_key_group(row[key_group_at : key_group_at + 2])]
         writes = pending.get(shard)
         if writes is None:
@@ -78,7 +78,7 @@ def _copy_to_heap(
     spec: TableSpec, family: Family, stores: Mapping[int, RocksDBShardStore], shard_of: Sequence[int]
 ) -> None:
     codec = layout.RowCodec(spec)
-    for row, data in family.iterate(b""):
+    for row, data in family.iterate():
         timer = codec.timer(row)
         table: HeapTimerTable = stores[shard_of[timer.key_group]].table(spec)
         if data == STANDS:

@@ -54,7 +54,7 @@ class RowSweep:
         count = pace.entries(max(self._rows, self._looked, family.integer("rocksdb.estimate-num-keys")))
         if not count:
             return FamilyWrites(family)
-        found = look(family.look_through(self._start), self.cutoff, count)
+        found = look(family.iterate(self._start, fill_cache=False), self.cutoff, count)
         self._looked += found.looked
         self._removed += len(found.expired)
         if found.rest is None:
@@ -99,7 +99,7 @@ def converted(family: Family, convert: expiring.Convert) -> Iterator[FamilyWrite
 def _next_part(family: Family, convert: expiring.Convert, start: bytes) -> tuple[FamilyWrites, bytes | None]:
     """The writes for some rows, and where the rest begins; None: there is no rest."""
     writes, size = FamilyWrites(family), 0
-    for number, (key, before) in enumerate(family.look_through(start), 1):
+    for number, (key, before) in enumerate(family.iterate(start, fill_cache=False), 1):
         value = convert(before)
         if value is None:
             writes.deletes.append(key)
