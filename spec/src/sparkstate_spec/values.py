@@ -8,6 +8,9 @@ from sparkstate_spec import units
 DURATION = f"^{units.DURATION.pattern}$"
 QUANTITY = f"^{units.QUANTITY.pattern}$"
 LOCATION = r"^[^\s]+$"
+NOT_WHOLE = "^(file://[^/]|s3:///|s3://$|file:///?$|(file|s3|s3a|s3n):/?[^/]|file:.*[?#]|~/)"
+"""A storage URL without its host's place, its path or one of its slashes; a ``file://`` URL that would lose all from a
+``#`` or ``?`` on; a home folder, which only shells know."""
 IDENTIFIER = r"^[A-Za-z_][A-Za-z0-9_]*$"
 MODULE = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$"
 CLASS = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*$"

@@ -205,6 +205,20 @@ def delete(url, opened, **how):
     return purge.delete_savepoint(url, opened, ManualClock(), **how)
 
 
+def test_a_savepoint_under_way_is_given_up_by_its_url_and_never_completed_without_its_files(
+    root, opened, job
+) -> None:
+    url = job.savepoints.begin("t", naming.join_url(root.url, "savepoints"), 9, job.incarnation).url
+    target = UploadTarget.savepoint(job.incarnation, 9)
+    shards = job._upload(job.savepoints.folder(url), target)
+    assert delete(url, opened)
+    assert keys(root, "savepoints/") == ["savepoints/readme"]
+    with pytest.raises(errors.StateError):
+        job.savepoints.commit(url, job._metadata(shards, 9, "savepoint", trigger_id="t"))
+    state = LineageLog(job.lineage.store, ManualClock()).refresh()
+    assert (state.savepoints, state.started_savepoints) == ((), ())
+
+
 def test_a_savepoint_beside_its_lineage_is_deleted_by_its_url_and_marked_in_the_log(
     root, opened, job
 ) -> None:

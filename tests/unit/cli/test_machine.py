@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 from support.commands.programs import Program, manifest_of
 from support.storage import stored_job
 
@@ -73,6 +74,40 @@ def test_a_purge_leaves_nothing_that_could_be_restored(program: Program, place: 
 def test_a_manifest_that_is_not_there_is_said_to_be_missing(program: Program) -> None:
     code = main.main(["purge", "--json", "--manifest", "/nowhere/job.yaml"])
     assert code == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("restore-info", "--manifest", "wrong.yaml"), "spec.slots"),
+        (("restore-info",), "name either the job's manifest or its storage"),
+        (("purge", "--yes", "--manifest", "/nowhere/job.yaml"), "there is no such file"),
+        (("purge", "--yes", "file://host/state"), "names the host 'host'"),
+        (("savepoints", "delete", "file:///state/savepoint-abcdef-1#copy"), "write %23 for #"),
+        (("savepoints", "sweep", "--objects", "/dev/null", "/state"), "is not JSON"),
+        (("savepoints", "verify", "gs://bucket/savepoint-abcdef-1"), "the scheme 'gs'"),
+        (("check", "wrong.yaml"), "spec.slots"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else "",
+)
+def test_a_wrong_argument_is_an_answer_too(
+    program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = Path(manifest_of(tmp_path, "/state"))
+    document = yaml.safe_load(path.read_text())
+    document["spec"]["slots"] = 0
+    (tmp_path / "wrong.yaml").write_text(yaml.safe_dump(document))
+    answer = program(*words)
+    assert (program.code, answer["ok"], answer["reason"]) == (2, False, "SpecInvalid")
+    assert message in answer["message"]
+    assert program.word == answer
+
+
+def test_an_error_that_nobody_foresaw_is_an_answer_too(program: Program) -> None:
+    answer = program("restore-info", "x" * 300)
+    assert (program.code, answer["ok"], answer["reason"]) == (1, False, "SparkstateError")
+    assert "File name too long" in answer["message"]
 
 
 def test_without_json_a_purge_asks_first(

@@ -1,6 +1,7 @@
 """Commands that need no running job: version, doctor, init, explain, and what a storage folder says."""
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -199,6 +200,26 @@ def test_init_names_a_job_as_a_manifest_may(capsys, tmp_path: Path, folder: str,
     assert main.main(["init", str(tmp_path / folder)]) == 0
     assert main.main(["explain", str(tmp_path / folder / "job.yaml"), "-o", "json"]) == 0
     assert f'"name": "{name}"' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["Bad_Name", "a: b", "a" * 41, "-a"])
+def test_init_writes_no_name_that_a_manifest_may_not_have(capsys, tmp_path: Path, name: str) -> None:
+    assert main.main(["init", str(tmp_path / "w"), f"--name={name}"]) == 2
+    told = capsys.readouterr().err
+    assert f"--name {name!r}" in told
+    assert "at most 40 characters" in told
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_commands_that_init_shows_can_be_copied(capsys, tmp_path: Path) -> None:
+    folder = tmp_path / "my job"
+    main.main(["init", str(folder)])
+    told = capsys.readouterr().out.splitlines()
+    shown = [
+        shlex.split(line.partition(": ")[2]) for line in told if line.startswith(("Make", "Run", "Watch"))
+    ]
+    assert [words[-1] for words in shown] == ["30", f"{folder}/job.yaml", f"{folder}/job.yaml"]
+    assert shown[0][1] == f"{folder}/make_input.py"
 
 
 def test_init_overwrites_nothing_unless_told_to(capsys, tmp_path: Path) -> None:

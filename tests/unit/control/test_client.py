@@ -216,3 +216,12 @@ def test_the_client_needs_no_server_package() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_a_password_in_an_address_is_in_no_message() -> None:
+    found = client.ControlClient("http://ada:secret-word@127.0.0.1:9", "token")
+    with pytest.raises(client.ControlUnreachable) as caught:
+        found.status()
+    for text in (str(caught.value), repr(found)):
+        assert "secret-word" not in text
+        assert "127.0.0.1:9" in text

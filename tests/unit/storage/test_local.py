@@ -5,12 +5,13 @@ import os
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 from support.storage.read_only import make_read_only
 
 from sparkstate import errors
-from sparkstate.storage import open_inside, open_store
+from sparkstate.storage import local, open_inside, open_store
 from sparkstate.storage.local import LocalStore
 
 
@@ -243,3 +244,42 @@ def test_of_eight_who_move_by_one_ticket_one_makes_it_appear(tmp_path):
             thread.join()
         assert appeared == [b"bytes"]
         assert [info.key for info in root.list("b")] == []
+
+
+def test_a_file_whose_folder_could_not_be_flushed_is_stored_by_the_next_try(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name is used once, so the file that is there already is the one of the try before."""
+    source = tmp_path / "source"
+    source.write_bytes(b"rows" * 1000)
+    flush, failures = local._flush_directory, [OSError(errno.EIO, "I/O error")]
+
+    def flaky(folder: Path) -> None:
+        if folder.name == "shared" and failures:
+            raise failures.pop()
+        flush(folder)
+
+    monkeypatch.setattr(local, "_flush_directory", flaky)
+    store = open_store(str(tmp_path / "state"))
+    store.put_file("shared/1-1-aa", source)
+    assert failures == []
+    assert store.get("shared/1-1-aa") == source.read_bytes()
+    source.write_bytes(b"others" * 1000)
+    with pytest.raises(errors.AlreadyExists):
+        store.put_file("shared/1-1-aa", source)
+
+
+def test_a_link_that_meets_itself_has_been_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """NFS repeats a link whose answer was lost, and answers the repetition."""
+    link = os.link
+
+    def twice(source: Path, target: Path) -> None:
+        link(source, target)
+        link(source, target)
+
+    monkeypatch.setattr(os, "link", twice)
+    store = open_store(str(tmp_path / "state"))
+    store.put_if_absent("a/b", b"1")
+    assert store.get("a/b") == b"1"
+    with pytest.raises(errors.AlreadyExists):
+        store.put_if_absent("a/b", b"2")

@@ -14,6 +14,8 @@ from sparkstate.storage import layout, naming
         ("file:/data", "file:///data"),
         ("file://localhost/data", "file:///data"),
         ("/with space", "file:///with%20space"),
+        ("/job#1?", "file:///job%231%3F"),
+        ("file:///job%231%3F", "file:///job%231%3F"),
         ("file:///with%20space", "file:///with%20space"),
         ("s3://bucket", "s3://bucket"),
         ("s3://bucket//a//b/", "s3://bucket/a/b"),
@@ -30,7 +32,21 @@ def test_a_relative_path_begins_at_the_working_directory(tmp_path, monkeypatch):
     assert naming.local_path(naming.normalise_url("state")) == tmp_path / "state"
 
 
-@pytest.mark.parametrize("url", ["", "gs://b/x", "s3:///x", "s3://key:secret@bucket/x", "file://host/x"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "gs://b/x",
+        "s3:///x",
+        "s3:/bucket/x",
+        "s3a:bucket/x",
+        "s3://key:secret@bucket/x",
+        "file://host/x",
+        "file:///data/job#1",
+        "file:///data/job?1",
+        "file:///data/job#",
+    ],
+)
 def test_a_url_that_cannot_work_is_refused(url):
     with pytest.raises(errors.SpecInvalid) as caught:
         naming.normalise_url(url)

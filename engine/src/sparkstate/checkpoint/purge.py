@@ -115,9 +115,10 @@ def delete_savepoint(
     """Delete the savepoint in that folder; whether anything was there.
 
     If its lineage lies beside it (``<root>/savepoints/…`` and ``<root>/<lineage>/``) and knows it, the tombstone comes
-    first, and what a restart of the job would need is refused unless ``force``. A folder that was moved or copied
-    belongs to no log: its ``_metadata`` goes first, so that no half of it can be restored. Raises ``SpecInvalid`` for
-    a URL other than a savepoint's folder, ``StorageError`` for one on a volume that is not mounted here.
+    first, and what a restart of the job would need is refused unless ``force``; one that was begun and never completed
+    is given up. A folder that was moved or copied belongs to no log: its ``_metadata`` goes first, so that no half of
+    it can be restored. Raises ``SpecInvalid`` for a URL other than a savepoint's folder, ``StorageError`` for one on a
+    volume that is not mounted here.
     """
     wanted = naming.normalise_url(url).removesuffix(f"/{layout.METADATA}")
     parent, name = naming.split_url(wanted)
@@ -134,10 +135,7 @@ def delete_savepoint(
         return False
     removal = removal or Removal()
     metadata = [info for info in infos if info.key == layout.METADATA]
-    kept = _keeper_of(wanted, parent, opened, clock, removal) if metadata else None
-    if kept is not None:
-        kept.delete(wanted, force=force)
-    else:
+    if not _delete_by_its_log(wanted, opened, clock, removal, force=force):
         removal.find(infos)
         removal.delete(folder, metadata)
         removal.delete(folder, [info for info in infos if info.key != layout.METADATA])
@@ -150,24 +148,43 @@ def _beside_lineages(parent: str) -> bool:
     return name == layout.SAVEPOINTS and (naming.local_path(root) / lineage.FOLDER).is_dir()
 
 
-def _keeper_of(
-    wanted: str, parent: str, opened: OpenStore, clock: Clock, removal: Removal
-) -> Savepoints | None:
-    """The lineage whose log names this savepoint, if it lies where a savepoint's default place tells."""
+def _delete_by_its_log(
+    wanted: str, opened: OpenStore, clock: Clock, removal: Removal, *, force: bool
+) -> bool:
+    """Delete a savepoint that the log of a lineage names, if it lies where a savepoint's default place tells.
+
+    False if there is no such log.
+    """
+    parent, name = naming.split_url(wanted)
     try:
-        metadata = savepoint.open_snapshot(wanted, opened).metadata
-    except errors.CorruptData:
-        return None
-    try:
-        lineages = lineage.all_of(opened(naming.split_url(parent)[0]), metadata.job)
+        root = opened(naming.split_url(parent)[0])
+        jobs = _jobs_of(wanted, root, opened)
     except errors.NotFound:
-        return None
-    for one in lineages:
+        return False
+    for one in [one for job in jobs for one in lineage.all_of(root, job)]:
+        if not name.startswith(layout.savepoint_folder(one.id, "")):
+            continue
         log = LineageLog(one.store, clock)
         state = log.refresh()
+        kept = Savepoints(one, log, opened, removal=removal)
         if wanted in {*(s.url for s in state.savepoints), *state.doomed_savepoints}:
-            return Savepoints(one, log, opened, removal=removal)
-    return None
+            kept.delete(wanted, force=force)
+            return True
+        if wanted in {s.url for s in state.started_savepoints}:
+            kept.abandon(wanted)  # else its driver, which may live, would complete it without its files
+            return True
+    return False
+
+
+def _jobs_of(wanted: str, root: ObjectStore, opened: OpenStore) -> list[JobName]:
+    """The job that the savepoint's metadata names, or none if they are damaged: nothing can be restored from it. Every
+    job in that storage if there are no metadata yet."""
+    try:
+        return [savepoint.open_snapshot(wanted, opened).metadata.job]
+    except errors.CorruptData:
+        return []
+    except errors.NotFound:
+        return lineage.names(root)
 
 
 def delete_triggered(

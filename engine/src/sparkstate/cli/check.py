@@ -42,6 +42,7 @@ from sparkstate.compatibility import report
     help="With --json, also write the answer to this file, in short.  [default: /dev/termination-log if there is one]",
 )
 @output.format_option("json", "yaml")
+@machine.answering
 def check(
     manifest_path: Path,
     overrides: tuple[str, ...],

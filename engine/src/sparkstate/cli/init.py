@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from importlib import resources
 from pathlib import Path
 
 import click
 
 from sparkstate import errors
+from sparkstate_spec.rules import job as job_rules
 from sparkstate_spec.rules.job import NAME_LIMIT
+from sparkstate_spec.rules.rule import View
 
 FILES = ("job.py", "job.yaml", "make_input.py")
 
@@ -33,17 +36,23 @@ def init(folder: Path, name: str | None, force: bool) -> None:
         raise errors.SpecInvalid(
             f"{folder} has {', '.join(existing)} already; choose another folder, or say --force"
         )
-    folder.mkdir(parents=True, exist_ok=True)
     job = name or _name_of(folder.resolve())
+    if job_rules.NAME.broken(View({"metadata": {"name": job}})):
+        raise errors.SpecInvalid(f"--name {job!r}: {job_rules.NAME.message}")
+    folder.mkdir(parents=True, exist_ok=True)
     for file in FILES:
         text = resources.files("sparkstate.cli").joinpath("templates", f"{file}.txt").read_text()
         (folder / file).write_text(_filled(text, job, folder.resolve()))
         click.echo(f"wrote {folder / file}")
     click.echo(
-        f"\nMake some input:   python {folder / 'make_input.py'} 30"
-        f"\nRun the job:       sparkstate run {folder / 'job.yaml'}"
-        f"\nWatch it:          sparkstate status {folder / 'job.yaml'}"
+        f"\nMake some input:   python {_quoted(folder / 'make_input.py')} 30"
+        f"\nRun the job:       sparkstate run {_quoted(folder / 'job.yaml')}"
+        f"\nWatch it:          sparkstate status {_quoted(folder / 'job.yaml')}"
     )
+
+
+def _quoted(path: Path) -> str:
+    return shlex.quote(str(path))
 
 
 def _filled(text: str, name: str, folder: Path) -> str:

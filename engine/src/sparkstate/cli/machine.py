@@ -6,11 +6,12 @@ termination message (docs/formats.md, "In the cluster").
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 
@@ -23,13 +24,13 @@ _LARGE = ("operators", "checkpoints", "savepoints", "unfinished_savepoints")
 
 
 def options(command: Command) -> Command:
-    """``--json --manifest --termination-log``."""
+    """``--json --manifest --termination-log``, and :func:`answering`."""
     kind = click.Path(dir_okay=False, path_type=Path)
     decorated = click.option(
         "--termination-log",
         type=kind,
         help="Also write the answer to this file, in short.  [default: /dev/termination-log if there is one]",
-    )(command)
+    )(answering(command))
     decorated = click.option(
         "--manifest", "manifest_path", metavar="JOB.YAML", help="The job's manifest, instead of a target."
     )(decorated)
@@ -46,18 +47,38 @@ def target(given: str | None, manifest_path: str | None) -> str:
     return chosen
 
 
+def answering(command: Command) -> Command:
+    """With ``--json``, every error of the command is an answer too (``ok: false``), and is raised on: also one of its
+    arguments, without which a program would find no answer and ask again."""
+
+    @functools.wraps(command)
+    def told(*arguments: Any, as_json: bool, termination_log: Path | None, **named: Any) -> Any:
+        try:
+            return command(*arguments, as_json=as_json, termination_log=termination_log, **named)
+        except Exception as error:
+            if as_json and not isinstance(error, (click.Abort, click.exceptions.Exit)):
+                reason, message = _described(error)
+                _say({"ok": False, "reason": reason, "message": message}, termination_log, dict)
+            raise
+
+    return cast("Command", told)
+
+
+def _described(error: Exception) -> tuple[str, str]:
+    if isinstance(error, errors.SparkstateError):
+        return error.reason, str(error)
+    if isinstance(error, click.ClickException):
+        return errors.SpecInvalid.__name__, error.format_message()
+    return errors.SparkstateError.__name__, f"unexpected {type(error).__name__}: {error}"
+
+
 def answer(
     work: Callable[[], Mapping[str, Any]],
     termination_log: Path | None,
     shortened: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict,
 ) -> None:
-    """Do ``work`` and print what it returns with ``ok: true``; an error with ``ok: false``, and raise it on."""
-    try:
-        result = {"ok": True, **work()}
-    except errors.SparkstateError as error:
-        _say({"ok": False, "reason": error.reason, "message": str(error)}, termination_log, dict)
-        raise
-    _say(result, termination_log, shortened)
+    """Do ``work`` and print what it returns with ``ok: true``. Its errors are left to :func:`answering`."""
+    _say({"ok": True, **work()}, termination_log, shortened)
 
 
 def brief(document: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from sparkstate.stored import snapshots
     help="Also write the answer to this file, in short.  [default: /dev/termination-log if there is one]",
 )
 @targets.s3_options
+@machine.answering
 def verify(url: str, as_json: bool, termination_log: Path | None, job: str | None, **s3: Any) -> None:
     """Read what a savepoint (or checkpoint) says of itself, and look for every file that it names.
 

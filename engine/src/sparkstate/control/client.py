@@ -18,6 +18,7 @@ from pydantic import JsonValue
 from sparkstate import clock as clocks
 from sparkstate import errors, keys
 from sparkstate.control import documents, picture
+from sparkstate.storage import naming
 
 DEFAULT_TIMEOUT_S: Final = 10.0
 POLL_INTERVAL_S: Final = 0.2
@@ -59,6 +60,7 @@ class ControlClient:
         clock: clocks.Clock | None = None,
     ) -> None:
         self._address = address.rstrip("/")
+        self._shown = naming.without_user(self._address)
         self._read = token if older_image else keys.as_read(token)
         self._admin = token if older_image else keys.as_admin(token)
         self._clock = clock or clocks.SystemClock()
@@ -69,7 +71,7 @@ class ControlClient:
         )
 
     def __repr__(self) -> str:
-        return f"<ControlClient of {self._address}>"
+        return f"<ControlClient of {self._shown}>"
 
     def __enter__(self) -> Self:
         return self
@@ -216,16 +218,16 @@ class ControlClient:
             answer = self._http.request(method, path, json=json, params=params, headers=bearer)
         except httpx.TimeoutException as exc:
             raise ControlUnreachable(
-                f"{method} {self._address}{path} had no answer in time; the driver may be overloaded or "
+                f"{method} {self._shown}{path} had no answer in time; the driver may be overloaded or "
                 "suspended: see its log, or try again"
             ) from exc
         except (httpx.HTTPError, httpx.InvalidURL) as exc:
             raise ControlUnreachable(
-                f"nothing answers at {self._address} ({exc}); check that the job runs and that the address "
+                f"nothing answers at {self._shown} ({exc}); check that the job runs and that the address "
                 "is that of its present attempt (a restart may change the port)"
             ) from exc
         if not answer.is_success:
-            raise _refused(method, self._address + path, answer)
+            raise _refused(method, self._shown + path, answer)
         return answer
 
 

@@ -263,7 +263,7 @@ def _restore_from(given: Leaves, base: Path) -> str | None:
 
 def _absolute(location: str, base: Path) -> str:
     """URLs stay; a path becomes absolute, relative ones from ``base``. The empty text stays empty."""
-    if not location or "://" in location:
+    if not location or "://" in location or location.startswith("file:"):
         return location
     return os.path.normpath(base.absolute() / location)
 

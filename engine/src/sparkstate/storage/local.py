@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import filecmp
 import os
 import shutil
 import socket
@@ -71,7 +72,13 @@ class LocalStore:
     def put_file(self, key: str, source: Path) -> None:
         source.stat()  # the caller's file: its absence is not the storage's error
         with self._mapped("store", key):
-            self._publish(key, lambda temporary: _copy(source, temporary))
+            try:
+                self._publish(key, lambda temporary: _copy(source, temporary))
+            except FileExistsError:
+                # Ours, of a try before whose directory could not be flushed; a name is used once.
+                if not filecmp.cmp(source, self._path(key), shallow=False):
+                    raise
+                _flush_directory(self._path(key).parent)
 
     def upload(self, key: str) -> Upload:
         with self._mapped("store", key):
@@ -172,9 +179,13 @@ class LocalStore:
                 # A delete elsewhere pruned the empty folder between our mkdir and the link.
                 if attempt == _ATTEMPTS - 1:
                     raise
-            else:
-                _flush_directory(parent)
-                return
+                continue
+            except FileExistsError:
+                # Itself: of a try whose directory could not be flushed, or whose answer was lost (NFS asks again).
+                if not self._path(key).samefile(temporary):
+                    raise
+            _flush_directory(parent)
+            return
 
     @contextlib.contextmanager
     def _temporary(self) -> Iterator[Path]:
@@ -324,12 +335,7 @@ class _LocalUpload:
             return
         with self._store._mapped("store", self._key):
             os.fsync(self._file)
-            try:
-                self._store._link(self._temporary, self._key)
-            except FileExistsError:
-                # Ours, of a try before whose directory could not be flushed; a name is used once.
-                if not self._store._path(self._key).samefile(self._temporary):
-                    raise
+            self._store._link(self._temporary, self._key)
         self.abort()
 
     def abort(self) -> None:

@@ -33,6 +33,10 @@ def normalise_url(url: str) -> str:
         raise errors.SpecInvalid(
             f"the storage URL {url!r} has characters that no name can have; leave them out"
         )
+    if re.match("s3[an]?:/?[^/]", url):
+        raise errors.SpecInvalid(
+            f"the storage URL {without_user(url)!r} lacks a slash; write s3://bucket/prefix"
+        )
     if "://" not in url and not url.startswith("file:"):
         return Path(os.path.abspath(url)).as_uri()
     if url == MEMORY or url.startswith(f"{MEMORY}/"):
@@ -47,6 +51,11 @@ def normalise_url(url: str) -> str:
         if parts.netloc not in ("", "localhost"):
             raise errors.SpecInvalid(
                 f"{url!r} names the host {parts.netloc!r}; write file:///{parts.path.lstrip('/')}"
+            )
+        if "#" in url or "?" in url:
+            raise errors.SpecInvalid(
+                f"the storage URL {url!r} has a # or ?, which ends the path of a URL; write %23 for # and %3F for ?, "
+                "or give a plain path"
             )
         return Path(os.path.abspath(unquote(parts.path))).as_uri()
     if parts.scheme in ("s3", "s3a", "s3n"):

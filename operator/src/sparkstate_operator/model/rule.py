@@ -8,7 +8,7 @@ from typing import Any
 from sparkstate_spec import rules as spec
 from sparkstate_spec.rules import rule as kinds
 from sparkstate_spec.rules.rule import ACCESS_KEY_IDS, SECRET_NAMES, SECRET_REFERENCES
-from sparkstate_spec.values import LATER_SCHEMES
+from sparkstate_spec.values import LATER_SCHEMES, NOT_WHOLE
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def location(at: str, field: str) -> tuple[Rule, ...]:
         f"!({value}.matches('{LATER_SCHEMES}'))",
         f"!{value}.contains('://') || {value}.matches('^(s3|file)://|{LATER_SCHEMES}')",
         f"!{value}.matches('^[a-z0-9]+://[^/]*@')",
-        f"!{value}.matches('^(file://[^/]|s3:///|s3://$|file:///?$)')",
+        f"!{value}.matches('{NOT_WHOLE}')",
     )
     known = kinds.location(f"{at}.{field}")
     return tuple(

@@ -140,8 +140,8 @@ def location(path: str) -> tuple[Rule, ...]:
         ),
         rule(
             "is whole",
-            "write s3://bucket/prefix or file:///path",
-            re.compile(r"^(file://[^/]|s3:///|s3://\Z|file:///?\Z)").search,
+            "write s3://bucket/prefix or file:///path, with %23 for # and %3F for ?",
+            re.compile(values.NOT_WHOLE.replace("$", r"\Z")).search,
         ),
     )
 
