@@ -138,5 +138,6 @@ def test_without_a_list_of_objects_nothing_is_swept(
     path = tmp_path / "objects.json"
     path.write_text(text)
     manifest = manifest_of(tmp_path, place)
-    with pytest.raises(ValueError, match="not enough values"):  # no answer is printed
-        program("savepoints", "sweep", "--manifest", manifest, "--objects", str(path), "--delete")
+    answer = program("savepoints", "sweep", "--manifest", manifest, "--objects", str(path), "--delete")
+    assert (program.code, answer["ok"], answer["reason"]) == (2, False, "SpecInvalid")
+    assert "kubectl get ssj,snap -A -o json" in answer["message"] or "no object at all" in answer["message"]
