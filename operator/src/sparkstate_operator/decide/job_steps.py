@@ -104,6 +104,7 @@ def _watch(draft: Draft, wanted: Revision) -> None:
 
 def _start(draft: Draft, _: Revision) -> None:
     if _suspended(draft) and draft.pod is None:
+        redirecting.go_back(draft)
         draft.end_act()
         draft.begin("suspend", attempt=draft.attempt)
         draft.happened(job_life.SUSPENDED)
@@ -136,17 +137,16 @@ def _stop(draft: Draft, wanted: Revision) -> None:
     running = draft.revision or wanted
     if not stopping.stopped(draft, running, running.savepoint_s):
         return
-    suspended = draft.intent.get("action") == "suspend" and _suspended(draft)
-    ended = redirecting.present(draft)
     removing.give_up_number(draft)
-    draft.end_act()
-    if suspended:
-        # No attempt follows now. The one that does when the job goes on is judged by the attempt that has ended.
-        draft.put("start", ended.document() or None)
+    if _suspended(draft):
+        redirecting.go_back(draft)
+        draft.end_act()
+        draft.happened(job_life.SUSPENDED)  # an upgrade or a restart gives way to it
         draft.happened(job_life.STOPPED)
         draft.say("")
         draft.note("Suspended", "the job is suspended, and its state is kept")
         return
+    draft.end_act()
     starting.begin(draft, wanted, draft.start)
 
 
