@@ -207,6 +207,17 @@ def test_a_change_that_is_taken_back_before_anything_is_made_leaves_the_state_as
     assert back.status["start"] == OWN
 
 
+@pytest.mark.parametrize("spec", [{}, NEWER], ids=["taken back", "another version"])
+def test_a_place_that_could_not_be_restored_is_not_forgotten_with_its_field(spec: dict[str, Any]) -> None:
+    """Its attempt has begun a lineage in which there is nothing. Without the instruction the next one would go on in
+    it, and begin empty."""
+    told = {"uri": "s3://bucket/savepoints/new", "fresh": True, "since": 2}
+    status = running_status(2, phase="RestoreBlocked", start=told, lastCheckpoint={"uri": "s3://b/chk-9"})
+    over = pod(2, phase="Failed", ready=False, ended=ended(3, "RestoreBlocked"))
+    back = step(status | {"revision": revision(**NEW).name}, 2, spec, drivers=(over,))
+    assert (back.status["attempt"], back.status["start"]) == (3, told)
+
+
 def test_a_stateless_upgrade_that_changes_again_stays_one() -> None:
     newest = {**STATELESS, "image": "example/job:3"}
     status, around = stopping(STATELESS)
