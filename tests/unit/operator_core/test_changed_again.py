@@ -207,6 +207,17 @@ def test_a_change_that_is_taken_back_before_anything_is_made_leaves_the_state_as
     assert back.status["start"] == OWN
 
 
+@pytest.mark.parametrize("spec", [{}, NEWER], ids=["taken back", "another version"])
+def test_a_place_that_could_not_be_restored_is_not_forgotten_with_its_field(spec: dict[str, Any]) -> None:
+    """Its attempt has begun a lineage in which there is nothing. Without the instruction the next one would go on in
+    it, and begin empty."""
+    told = {"uri": "s3://bucket/savepoints/new", "fresh": True, "since": 2}
+    status = running_status(2, phase="RestoreBlocked", start=told, lastCheckpoint={"uri": "s3://b/chk-9"})
+    over = pod(2, phase="Failed", ready=False, ended=ended(3, "RestoreBlocked"))
+    back = step(status | {"revision": revision(**NEW).name}, 2, spec, drivers=(over,))
+    assert (back.status["attempt"], back.status["start"]) == (3, told)
+
+
 def test_a_stateless_upgrade_that_changes_again_stays_one() -> None:
     newest = {**STATELESS, "image": "example/job:3"}
     status, around = stopping(STATELESS)
@@ -228,3 +239,86 @@ def test_a_place_that_was_named_while_the_job_was_suspended_and_taken_back_does_
     assert (resumed.status["attempt"], resumed.status["start"]) == (2, OWN)
     elsewhere = step(over.status, 4, NEW, **{**around, "drivers": (DEAD,)})
     assert elsewhere.status["start"]["uri"] == "s3://bucket/savepoints/new"
+
+
+# -- a suspension in between -------------------------------------------------------------------------------------------
+
+WITH_STATE: dict[str, Any] = {**NEW, "upgradeCheck": False}
+GOES_ON = {"drivers": (DEAD,), "config_maps": (traced(1, OWN, OLD),)}
+
+
+def suspended(status: dict[str, Any], spec: dict[str, Any], seen: dict[str, Any]) -> dict[str, Any]:
+    """The status once generation 3 has suspended the job."""
+    for _ in range(5):
+        found = step(status, 3, {**spec, "state": "suspended"}, **seen)
+        assert not acts(found, actions.StartAttempt)
+        status = dict(found.status)
+    assert (status["phase"], "intent" in status) == ("Suspended", False)
+    return status
+
+
+def interrupted(first: dict[str, Any], moment: str) -> dict[str, Any]:
+    """The status after a suspension that came between a first change and its attempt."""
+    status, around = stopping(first)
+    if moment == "it is stopped":
+        status = dict(step(status, 3, {**first, "state": "suspended"}, **around).status)
+    else:
+        status = dict(step(status, 2, first, **GOES_ON).status)
+        assert (status["attempt"], status["start"]["since"]) == (2, 2)
+    return suspended(status, first, GOES_ON)
+
+
+MOMENTS = ["it is stopped", "its successor has its number"]
+
+
+@pytest.mark.parametrize("first", [STATELESS, WITH_STATE], ids=["stateless", "another place"])
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_change_that_is_taken_back_during_a_suspension_leaves_the_state_as_it_was(
+    first: dict[str, Any], moment: str
+) -> None:
+    """The number of an attempt of which nothing was made passed for an attempt: the job began anew."""
+    over = interrupted(first, moment)
+    assert (over["revision"], over["start"]) == (revision(**OLD).name, OWN)
+    back = step(over, 4, OLD, **GOES_ON)
+    assert (back.status["revision"], back.status["start"]) == (revision(**OLD).name, OWN)
+    (made,) = acts(step(back.status, 4, OLD, **GOES_ON), actions.StartAttempt)
+    assert made.start == actions.Start.of(OWN)
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_place_that_is_still_named_after_a_suspension_counts(moment: str) -> None:
+    resumed = step(interrupted(WITH_STATE, moment), 4, WITH_STATE, **GOES_ON)
+    assert resumed.status["start"] == {
+        "uri": "s3://bucket/savepoints/new",
+        "fresh": True,
+        "since": resumed.status["attempt"],
+    }
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_stateless_upgrade_that_a_suspension_interrupts_keeps_the_state(moment: str) -> None:
+    resumed = step(interrupted(STATELESS, moment), 4, STATELESS, **GOES_ON)
+    assert (resumed.status["revision"], resumed.status["start"]) == (revision(**STATELESS).name, OWN)
+
+
+@pytest.mark.parametrize("made", ["its ConfigMap", "its pod"])
+def test_a_suspension_takes_nothing_back_from_an_attempt_that_was_made(made: str) -> None:
+    """Its driver may have begun the new lineage: the job's own state is there from now on."""
+    given = {"empty": True, "since": 2}
+    rests = {**STATELESS, "state": "suspended"}
+    newest = pod(2, phase="Succeeded", ready=False, ended=ended(0, "Terminated"))
+    seen = {
+        "drivers": (newest,) if made == "its pod" else (),
+        "config_maps": (traced(1, OWN, OLD), traced(2, given, STATELESS)),
+        "sightings": {2: newest},
+    }
+    intent = {"action": "suspend", "attempt": 2, "since": clock.text(NOW)}
+    status = running_status(2, phase="Suspending", start=given, intent=intent)
+    over = suspended(status | {"revision": revision(**STATELESS).name}, rests, seen)
+    assert (over["revision"], over["start"]) == (revision(**STATELESS).name, given)
+
+
+def test_a_void_instruction_does_not_come_back_with_a_suspension() -> None:
+    """The job has completed checkpoints since, and its next attempt was to go on from them."""
+    seen = {"config_maps": (traced(1, OWN, OLD),), "sightings": {1: DEAD}}
+    assert "start" not in suspended(being_made(2, OLD), OLD, seen)

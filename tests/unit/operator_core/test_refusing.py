@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from support.scene.decisions import NOW, job, pod, revision, running_status
+from support.scene.decisions import NOW, ended, job, pod, revision, running_status
 
 from sparkstate_operator import actions, clock, observed, plan
 from sparkstate_operator.config import Config
@@ -69,6 +69,61 @@ def test_a_refused_revision_is_not_tried_while_nothing_runs() -> None:
     found = look(refused_once(), later_s=3600, drivers=())
     assert found.check is None
     assert (found.status.get("intent") or {}).get("revision") == revision().name
+
+
+CRASHES = pod(
+    asks=ASKS,
+    ready=False,
+    waiting="CrashLoopBackOff",
+    restarts=2,
+    last_ended=observed.Termination(1, "Error", "", NOW),
+)
+
+
+@pytest.mark.parametrize("phase", ["Starting", "Failing"])
+def test_a_remedy_is_tried_again_while_the_old_version_crashes_again_and_again(phase: str) -> None:
+    """The API server had not answered when the remedy was applied, and the version that crashed was kept for ever."""
+    found = look(running_status(phase=phase), refused="no answer", drivers=(CRASHES,))
+    assert found.status["refused"]["dryRun"] is True
+    status = {**found.status, "phase": phase}
+    early = look(status, later_s=refusing.RETRY_S - 5, drivers=(CRASHES,))
+    assert early.check is None
+    again = look(status, later_s=refusing.RETRY_S + 1, drivers=(CRASHES,), refused="still no answer")
+    assert (again.status["refused"]["tries"], again.status["revision"]) == (2, revision().name)
+    due = look(dict(again.status), later_s=100, drivers=(CRASHES,))
+    assert due.check is not None
+    assert due.status["intent"]["revision"] == revision(**NEWER).name
+
+
+@pytest.mark.parametrize("phase", ["Failed", "RestoreBlocked"])
+def test_a_remedy_starts_where_the_old_version_has_failed_for_good(phase: str) -> None:
+    over = pod(phase="Failed", ready=False, ended=ended(1, "UserCodeError"))
+    status = {**refused_once(), "phase": phase}
+    assert "intent" not in look(status, later_s=5, drivers=(over,)).status
+    found = look(status, later_s=refusing.RETRY_S + 1, drivers=(over,))
+    assert (found.status["attempt"], found.status["intent"]["action"]) == (2, "start")
+    assert found.status["intent"]["revision"] == revision(**NEWER).name
+
+
+def test_a_version_that_the_check_has_refused_stays_one_when_a_dry_run_refuses_it_too() -> None:
+    """It would start unchecked as soon as the old version crashes."""
+    status = refused_once()
+    del status["refused"]["dryRun"]
+    again = look(status, later_s=refusing.RETRY_S + 1, refused="a full quota")
+    assert (again.status["refused"]["tries"], "dryRun" in again.status["refused"]) == (2, False)
+    failing = look({**again.status, "phase": "Failing"}, later_s=3600, drivers=(CRASHES,))
+    assert failing.check is None
+    assert failing.status["revision"] == revision().name
+
+
+def test_a_check_goes_on_while_the_driver_recovers_if_only_a_dry_run_has_refused_the_version() -> None:
+    stored = {"id": 4, "uri": "s3://b/chk-4"}
+    status = dict(look(running_status(lastCheckpoint=stored), refused="no").status)
+    checked = look(status, later_s=refusing.RETRY_S + 1)
+    assert checked.status["intent"]["action"] == "check"
+    report = observed.Report({"phase": "RECOVERING"})
+    recovers = look({**checked.status, "phase": "Failing"}, later_s=40, report=report)
+    assert recovers.status["intent"]["action"] == "check"
 
 
 def test_a_spec_that_goes_back_forgets_the_refusal() -> None:

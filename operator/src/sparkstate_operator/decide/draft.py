@@ -89,6 +89,8 @@ class Draft(Pending):
         """The revision that the spec comes to now; None if it cannot run."""
         self.degraded: tuple[str, str] | None = None
         self.invalid = ""
+        self.accepted = True
+        """Whether the newest spec counts. One that cannot run, or cannot be kept, starts nothing."""
         self.work = ""
         """How far a command is that the decision waits for."""
 

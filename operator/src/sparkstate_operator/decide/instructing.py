@@ -54,7 +54,9 @@ def changed(
         return told
     found = instruction(draft, wanted, fresh=True)
     # A spec that names no state any more goes on from the job's own. Until there is a checkpoint of its own, that is
-    # still what it was restored from, and a snapshot with that data goes by this instruction.
+    # still what it was restored from, and a snapshot with that data goes by this instruction. The same holds if nothing
+    # could be restored: the driver begins its lineage before it restores. An attempt without an instruction would take
+    # that lineage for the job's own, and begin empty.
     return told if found == actions.Start() and told.uri else found
 
 

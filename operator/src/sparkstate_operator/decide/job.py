@@ -114,6 +114,7 @@ def _is_new(draft: Draft) -> bool:
 
 
 def _keep_running(draft: Draft) -> None:
+    draft.accepted = False
     if _is_new(draft):
         draft.note("SpecInvalid", draft.invalid, warning=True)
     if draft.intent.get("action") == job_life.CHECK:
@@ -135,6 +136,7 @@ def _go_on(draft: Draft) -> None:
 
 def _put_off(draft: Draft) -> None:
     """The job goes on as it was, and the spec counts as not yet judged."""
+    draft.accepted = False
     _go_on(draft)
     why = f"the API server refuses to keep the new spec as a ControllerRevision: {draft.seen.unkept}"
     draft.invalid = "" if draft.wanted is not None else why

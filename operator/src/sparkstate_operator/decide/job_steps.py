@@ -91,7 +91,27 @@ STEPS = (
 
 
 def _suspended(draft: Draft) -> bool:
-    return bool(draft.seen.job.spec.get("state") == "suspended")
+    """Whether the job is to rest. A spec that does not count resumes nothing: the old version would start, which was
+    perhaps suspended for the damage that it did. One that cannot run stops nothing either."""
+    asked = bool(draft.seen.job.spec.get("state") == "suspended")
+    if draft.accepted:
+        return asked
+    return _rests(draft) or (asked and not (draft.invalid and _is_under_way(draft)))
+
+
+def _rests(draft: Draft) -> bool:
+    """Whether the job is suspended, or becomes so, by the last spec that counts."""
+    aim = draft.revisions.get(str(draft.intent.get("revision") or ""))
+    if aim is not None:
+        return bool(aim.get("state") == "suspended")
+    return draft.phase == "Suspended" or draft.intent.get("action") == "suspend"
+
+
+def _is_under_way(draft: Draft) -> bool:
+    """Whether an attempt runs, or is to. A job that starts without pod and intent has lost its status: nobody knows
+    whether it was suspended."""
+    lost = draft.phase == "Starting" and draft.pod is None and not draft.intent
+    return draft.phase in ("Upgrading", *job_life.ATTEMPT) and not lost
 
 
 # -- the steps ---------------------------------------------------------------------------------------------------------
@@ -104,6 +124,7 @@ def _watch(draft: Draft, wanted: Revision) -> None:
 
 def _start(draft: Draft, _: Revision) -> None:
     if _suspended(draft) and draft.pod is None:
+        redirecting.go_back(draft)
         draft.end_act()
         draft.begin("suspend", attempt=draft.attempt)
         draft.happened(job_life.SUSPENDED)
@@ -136,17 +157,16 @@ def _stop(draft: Draft, wanted: Revision) -> None:
     running = draft.revision or wanted
     if not stopping.stopped(draft, running, running.savepoint_s):
         return
-    suspended = draft.intent.get("action") == "suspend" and _suspended(draft)
-    ended = redirecting.present(draft)
     removing.give_up_number(draft)
-    draft.end_act()
-    if suspended:
-        # No attempt follows now. The one that does when the job goes on is judged by the attempt that has ended.
-        draft.put("start", ended.document() or None)
+    if _suspended(draft):
+        redirecting.go_back(draft)
+        draft.end_act()
+        draft.happened(job_life.SUSPENDED)  # an upgrade or a restart gives way to it
         draft.happened(job_life.STOPPED)
         draft.say("")
         draft.note("Suspended", "the job is suspended, and its state is kept")
         return
+    draft.end_act()
     starting.begin(draft, wanted, draft.start)
 
 

@@ -42,6 +42,37 @@ def present(draft: Draft) -> actions.Start:
     return rebuilding.start_of(trace) if trace is not None and made else actions.Start()
 
 
+def go_back(draft: Draft) -> None:
+    """The job is suspended, so no attempt follows now. The one that does when the job goes on is judged by the attempt
+    that has ended. Where nothing was made of the newest number, revision and start instruction become those of the
+    attempt before it again: a change that was taken back during the suspension gave the state up, or began anew from
+    the savepoint of long ago. An attempt that is made keeps both, because its driver may have begun a new lineage."""
+    older = _older(draft)
+    if older is None:
+        draft.put("start", present(draft).document() or None)
+    elif _starts_otherwise(draft, older):
+        draft.put("revision", rebuilding.revision_of(older) or draft.status.get("revision"))
+        draft.put("start", rebuilding.start_of(older).document() or None)
+
+
+def _older(draft: Draft) -> observed.Child | None:
+    """The ConfigMap of the attempt before the newest one, if nothing is made of that one."""
+    trace = _trace(draft)
+    made = draft.pod is not None or (trace is not None and trace.attempt == draft.attempt)
+    return None if made else trace
+
+
+def _starts_otherwise(draft: Draft, older: observed.Child) -> bool:
+    """Whether the newest attempt would start from other state than the one before it. If not, the instruction in the
+    status is that one's, and may be void by now, which its ConfigMap does not tell. A revision that was not read counts
+    as another one."""
+    name, revision = rebuilding.revision_of(older), draft.revision
+    known = draft.revisions.get(name or "")
+    unread = known is None or revision is None
+    other = unread or (revision is not None and instructing.is_changed(known, revision))
+    return draft.start.since == draft.attempt or (name != draft.status.get("revision") and other)
+
+
 def _followed(draft: Draft) -> tuple[Revision | None, actions.Start]:
     """The attempt that the next one follows: its revision, None where that was lost, and its start instruction."""
     revision, trace = draft.revision, _trace(draft)

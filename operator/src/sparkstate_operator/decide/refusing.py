@@ -2,7 +2,9 @@
 runs on, and the upgrade is tried again.
 
 The cause of a refusal may pass: others free a quota, a ServiceAccount comes a moment later, somebody mends a policy or
-a webhook. So the dry run is repeated after pauses that double.
+a webhook. So the dry run is repeated after pauses that double, in whatever phase the old attempt is: the new version
+may be the remedy for an old one that crashes again and again. A version that the check has refused is tried again only
+while the old one runs, because nobody would check it otherwise.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from datetime import timedelta
 
 from sparkstate_operator import clock
 from sparkstate_operator.core import job_life, quota
-from sparkstate_operator.decide.draft import Draft
+from sparkstate_operator.decide.draft import TERMINAL, Draft
 from sparkstate_operator.observed import Death
 from sparkstate_operator.plan import Revision
 from sparkstate_spec.periodic import SOON_S
@@ -23,15 +25,25 @@ LONGEST_RETRY_S = 600.0
 def of_pod(draft: Draft, wanted: Revision) -> None:
     """The API server refuses an object of the new attempt."""
     why = f"the API server refuses an object of the new attempt, so the old one runs on: {draft.seen.refused}"
-    note(draft, wanted, why)
+    note(draft, wanted, why, dry_run=True)
 
 
 def note(
-    draft: Draft, wanted: Revision, why: str, *, first_s: float = RETRY_S, longest_s: float = LONGEST_RETRY_S
+    draft: Draft,
+    wanted: Revision,
+    why: str,
+    *,
+    dry_run: bool = False,
+    first_s: float = RETRY_S,
+    longest_s: float = LONGEST_RETRY_S,
 ) -> None:
-    """Write down that it is refused, and when it is tried again: after ``first_s``, then after pauses that double."""
+    """Write down that it is refused, and when it is tried again: after ``first_s``, then after pauses that double.
+    ``dry_run``: by the API server. A revision that the check has refused before stays one of those."""
     before = draft.status.get("refused") or {}
-    tries = int(before.get("tries") or 1) + 1 if before.get("revision") == wanted.name else 1
+    if before.get("revision") != wanted.name:
+        before = {}
+    tries = int(before.get("tries") or 1) + 1 if before else 1
+    alone = dry_run and (not before or before.get("dryRun"))
     pause_s = min(first_s * 2.0 ** min(tries - 1, 10), longest_s)
     draft.degraded = ("UpgradeRefused", why)
     draft.status["refused"] = {
@@ -39,17 +51,18 @@ def note(
         "message": why[:4000],
         "tries": tries,
         "nextTime": draft.later(pause_s),
+        **({"dryRun": True} if alone else {}),
     }
     draft.wait(pause_s)
     draft.note("UpgradeRefused", why, warning=True)
 
 
 def due(draft: Draft, longest_s: float) -> Revision | None:
-    """The refused revision, if it is time to try it again, while an older one runs. A time that is further ahead than
-    the longest pause, ``longest_s``, comes from a clock that was ahead: it has come."""
+    """The refused revision, if it is time to try it again. A time that is further ahead than the longest pause,
+    ``longest_s``, comes from a clock that was ahead: it has come."""
     refused = draft.status.get("refused") or {}
     found = draft.revisions.get(str(refused.get("revision") or ""))
-    if found is None or not _runs(draft) or draft.intent:
+    if found is None or draft.intent or not _may_be_tried(draft, dry_run=bool(refused.get("dryRun"))):
         return None
     moment = clock.parse(refused.get("nextTime"))
     longest = timedelta(seconds=longest_s + SOON_S)
@@ -60,18 +73,31 @@ def due(draft: Draft, longest_s: float) -> Revision | None:
 
 
 def is_overtaken(draft: Draft) -> bool:
-    """Whether a refused revision is being checked again, and the attempt that runs meanwhile does not live any more.
-    Its successor is of the old revision: without a driver that lives, the check would be passed over, and the refused
-    revision would start."""
-    refused = (draft.status.get("refused") or {}).get("revision")
-    checked = draft.intent.get("action") == job_life.CHECK and draft.intent.get("revision") == refused
-    return checked and not _runs(draft)
+    """Whether a revision that the check has refused is being checked again, and the attempt that runs meanwhile does
+    not live any more. Its successor is of the old revision: without a driver that lives, the check would be passed
+    over, and the refused revision would start."""
+    refused = draft.status.get("refused") or {}
+    checked = draft.intent.get("action") == job_life.CHECK
+    again = checked and draft.intent.get("revision") == refused.get("revision")
+    return again and not refused.get("dryRun") and not _runs(draft)
+
+
+def _may_be_tried(draft: Draft, *, dry_run: bool) -> bool:
+    """Whether an attempt is there that the answer decides about. A dry run needs a pod alone: the old version may crash
+    again and again, and the new one be its remedy. Where the job is over, nothing else would run. Without a pod the old
+    version comes first, because a start of the new one would be refused, with nothing running meanwhile."""
+    if dry_run:
+        return _lives(draft) or draft.phase in TERMINAL
+    return _runs(draft)
 
 
 def _runs(draft: Draft) -> bool:
+    return _lives(draft) and draft.phase == "Running"
+
+
+def _lives(draft: Draft) -> bool:
     pod = draft.pod
-    alive = pod is not None and pod.death is Death.ALIVE and pod.deleting_at is None
-    return alive and draft.phase == "Running"
+    return pod is not None and pod.death is Death.ALIVE and pod.deleting_at is None
 
 
 def fits_when_stopped(draft: Draft) -> bool:

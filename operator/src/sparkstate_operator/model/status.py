@@ -117,6 +117,10 @@ class Refusal(Model):
     message: str = status_field("Why it was refused.", default="", max_length=32768)
     tries: int | None = status_field("How often it was tried.")
     next_time: datetime | None = status_field("The operator tries again after this time.", strict=False)
+    dry_run: bool | None = status_field(
+        "Whether the API server alone has refused it, in a dry run. A revision that the check of the state has refused "
+        "is tried again only while the old one runs."
+    )
 
 
 class MemoryItem(Model):
