@@ -12,13 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 from support.spark import spark_session
 
 import sparkstate
 from sparkstate import MapStateDescriptor, OutputTag, Types, errors
 from sparkstate.durations import Time
 from sparkstate.functions import KeyedProcessFunction
-from sparkstate.spark import graph
+from sparkstate.spark import graph, planning
 
 pytestmark = pytest.mark.spark
 RULES = MapStateDescriptor("rules", Types.STRING(), Types.LONG())
@@ -202,3 +203,58 @@ def test_a_field_is_told_as_its_author_wrote_it_with_the_name_of_its_column(stre
         )
         with pytest.raises(errors.SpecInvalid, match=told):
             streams.left.max(given_field, uid="newest")
+
+
+TIMES = {
+    "two columns": (("at", "seen"), "'at', 'seen'"),
+    "the second without": (("at", None), "'at', none"),
+    "the first without": ((None, "at"), "none, 'at'"),
+}
+
+
+@pytest.mark.parametrize("call", [sparkstate.keyed, sparkstate.stream, sparkstate.broadcast])
+@pytest.mark.parametrize("case", TIMES)
+def test_the_rows_of_one_input_have_one_column_of_event_time(tmp_path: Any, call: Any, case: str) -> None:
+    """The others were stamped by the column of the first, or held the watermark back for ever."""
+    columns, told = TIMES[case]
+    arguments = {sparkstate.keyed: ("k",), sparkstate.stream: (), sparkstate.broadcast: (RULES,)}[call]
+
+    def job() -> None:
+        frames = [files(tmp_path).withColumn("seen", F.col("at")) for _ in columns]
+        timed = [
+            frame if column is None else frame.withWatermark(column, "1 minute")
+            for frame, column in zip(frames, columns, strict=True)
+        ]
+        call(timed, *arguments)
+
+    with pytest.raises(
+        errors.SpecInvalid, match=rf"{call.__name__}\(\[…\]\) .* differ: {told}, in their order; call"
+    ):
+        graph.declare(job)
+
+
+def test_rejected_rows_have_one_column_error(tmp_path: Any) -> None:
+    """With two, JSON kept the engine's text alone, and Spark could not read the Parquet files."""
+
+    def job() -> None:
+        renamed = files(tmp_path).withColumnRenamed("v", "Error")
+        made = sparkstate.keyed(renamed, "k").process(
+            Nothing(), uid="u", output_schema="k string", on_error="side-output"
+        )
+        made.sink(lambda frame, epoch: None)
+        made.side_output(OutputTag("errors")).sink(sparkstate.FileSink(str(tmp_path / "errors")))
+
+    declared = graph.declare(job)
+    with pytest.raises(
+        errors.SpecInvalid, match=r"'u': its input has a column 'Error'.* rename the input's column"
+    ):
+        planning.check_files(declared)
+
+
+def test_a_schema_with_a_column_twice_is_refused(tmp_path: Any) -> None:
+    def job() -> None:
+        keyed = sparkstate.keyed(files(tmp_path), "k")
+        keyed.process(Nothing(), uid="u", output_schema="a int, b int, a int").sink(lambda frame, epoch: None)
+
+    with pytest.raises(errors.SpecInvalid, match="has the column 'a' more than once"):
+        graph.declare(job)

@@ -1,4 +1,5 @@
-"""Names of the hidden columns between Spark and the slots. Users' columns must not start with the prefix."""
+"""Names of the columns that are ours: hidden ones between Spark and the slots, whose prefix no column of a user may
+have, and the one of rejected rows."""
 
 from __future__ import annotations
 
@@ -17,6 +18,8 @@ SLICE = PREFIX + "slice"
 """long: a number of the row's slice of event time; within Spark only."""
 ORDER = PREFIX + "order"
 """long: the place of a row among those of both inputs; within slots only."""
+ERROR = "error"
+"""string, a column that users see: why a row was rejected, in the output of rejected rows."""
 KEY_PREFIX = PREFIX + "key_"
 """Canonical key columns (``-0.0`` as ``0.0``, one NaN), numbered; only where they differ from the user's column."""
 

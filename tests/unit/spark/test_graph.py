@@ -104,10 +104,10 @@ def test_two_sinks_of_one_name_are_refused_because_they_would_share_their_files(
     assert [node.uid for node in declared.sinks] == ["count", "count-1", "count-1"]
 
 
-@pytest.mark.parametrize("tag", ["a/b", "x" * 200, "a\0b"])
+@pytest.mark.parametrize("tag", ["a/b", "x" * 200, "a\0b", "漢" * 80, "a\\b"])
 def test_a_tag_that_no_file_can_be_named_after_is_refused(tag: str) -> None:
     declared = graph.Graph()
-    with pytest.raises(errors.SpecInvalid, match="use a tag of at most 100 characters without '/'"):
+    with pytest.raises(errors.SpecInvalid, match="use a tag of at most 100 bytes of UTF-8 without '/'"):
         declared.add_sink("op", tag, FileSink("/out"))
     declared.add_sink("op", tag, lambda frame, epoch: None)
 

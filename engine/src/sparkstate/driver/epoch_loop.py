@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from sparkstate import errors
 from sparkstate.control import driver_life
 from sparkstate.control.port import SavepointTrigger
@@ -164,11 +166,18 @@ class EpochLoop:
         """Bounded input has ended: watermark +∞, a last epoch, a last checkpoint."""
         self._checkpoints.settle()
         archive = capture.CapturedPosition()
-        offsets = self._running.directory / "offsets"
-        if self._last_epoch >= 0 and offsets.is_dir():
-            newest = max(int(path.name) for path in offsets.iterdir() if path.name.isdigit())
-            archive = self._position(newest, self._runner.watermarks)
+        planned = newest_planned(self._running.directory)
+        if planned is not None:
+            archive = self._position(planned, self._runner.watermarks)
         epoch = self._last_epoch + 1
         self._note(self._runner.run(None, epoch, ended=True), epoch, idle=False)
         ending = self._parts.context.requests.ending
         draining.last_checkpoints(self._checkpoints, epoch, self._runner.watermarks, archive, ending)
+
+
+def newest_planned(directory: Path) -> int | None:
+    """The number of the newest micro-batch in the query's folder; None if the run has had no rows. Spark makes its
+    ``offsets`` with the query, and the first entry with the first rows."""
+    return max(
+        (int(path.name) for path in (directory / "offsets").glob("*") if path.name.isdigit()), default=None
+    )

@@ -74,6 +74,13 @@ class FileSink:
         checkpoint would fail, and each one after it. A table is written to a file that nobody keeps. ``uid`` is the
         name of the sink.
         """
+        binary = [field.name for field in schema if _is_binary(field.type)]
+        if self.format == "csv" and binary:
+            # pyarrow writes bytes as text until the first that are no UTF-8.
+            raise errors.SpecInvalid(
+                f"the sink of {uid!r} is FileSink({self.path!r}, format='csv'), and its column {binary[0]!r} is "
+                "binary, for which CSV has no form; put out text (base64, for example), or use the format parquet or json"
+            )
         # CSV refuses a column by its first row. Other forms do by the type, and some of their columns take no null.
         rows = int(self.format == "csv")
         table = pa.table({str(n): pa.nulls(rows, each.type) for n, each in enumerate(schema)})
@@ -87,6 +94,12 @@ class FileSink:
                     f"the sink of {uid!r} is FileSink({self.path!r}, format={self.format!r}, "
                     f"options={dict(self.options)!r}), and pyarrow cannot write its columns so: {error}"
                 ) from error
+
+
+def _is_binary(kind: pa.DataType) -> bool:
+    types = pa.types
+    tests = (types.is_binary, types.is_large_binary, types.is_fixed_size_binary, types.is_binary_view)
+    return any(test(kind) for test in tests)
 
 
 def _write_parquet(table: pa.Table, target: Path, options: Mapping[str, str]) -> None:

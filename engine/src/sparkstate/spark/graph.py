@@ -258,10 +258,10 @@ class Graph:
                 f"that of {_output(operator, tag)}; give the side output another tag, or one of the operators another "
                 "uid, by which its state goes too"
             )
-        if not _FILE_NAME.fullmatch(uid):
+        if not _FILE_NAME.fullmatch(uid) or len(uid.encode()) > _FILE_NAME_BYTES:
             raise errors.SpecInvalid(
-                f"the files of {_output(operator, tag)} would be named after {uid!r}; use a tag of at most 100 "
-                "characters without '/'"
+                f"the files of {_output(operator, tag)} would be named after {uid!r}; use a tag of at most 100 bytes "
+                "of UTF-8 without '/' and '\\'"
             )
 
     def check(self) -> None:
@@ -278,7 +278,9 @@ class Graph:
         return any(each.upstream == (uid, tag) for op in self.operators.values() for each in op.inputs)
 
 
-_FILE_NAME: Final = re.compile(r"[^/\x00]{1,180}")
+_FILE_NAME: Final = re.compile(r"[^/\\\x00]+")
+_FILE_NAME_BYTES: Final = 180
+"""A name on Linux has 255 bytes, of which a slot's files take the rest."""
 
 
 def _output(operator: str, tag: str | None) -> str:

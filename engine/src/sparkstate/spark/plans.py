@@ -284,6 +284,11 @@ def _parsed(ddl: str, what: str) -> T.StructType:
         ) from error
     if not isinstance(parsed, T.StructType) or not parsed.fields:
         raise errors.SpecInvalid(f"{what} is {ddl!r}; write columns: 'name string, total long'")
+    names = parsed.fieldNames()
+    if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
+        raise errors.SpecInvalid(
+            f"{what} is {ddl!r}, which has the column {twice[0]!r} more than once; give each a name of its own"
+        )
     return parsed
 
 
@@ -329,8 +334,20 @@ def output_type(declared: graph.Graph, uid: str, tag: str | None) -> T.StructTyp
     else:
         rows = input_type(declared, operator)
     if _is(operator.error_tag, tag) or _is(operator.second_error_tag, tag):
-        return T.StructType([*rows.fields, T.StructField("error", T.StringType())])
+        return _with_error(rows, uid)
     return rows
+
+
+def _with_error(rows: T.StructType, uid: str) -> T.StructType:
+    # Spark reads no file in which two names differ by case alone, and JSON keeps one of two columns.
+    taken = next((name for name in rows.fieldNames() if name.lower() == columns.ERROR), None)
+    if taken is not None:
+        raise errors.SpecInvalid(
+            f"operator {uid!r}: its input has a column {taken!r}, and the output of rejected rows puts the error's "
+            f"text into a column {columns.ERROR!r} beside it; rename the input's column before keyed, for example "
+            f"df.withColumnRenamed({taken!r}, 'failure')"
+        )
+    return T.StructType([*rows.fields, T.StructField(columns.ERROR, T.StringType())])
 
 
 def _is(tag: OutputTag | None, tag_id: str) -> bool:

@@ -115,8 +115,9 @@ def _declare_input(
         plans.check_source(frame, call)
         column, delay_ms = _event_time(call, frame, event_time, delay)
         sources.append(graph.Source(frame=frame, event_time=column, delay_ms=delay_ms, idle_timeout_ms=idle))
-    sources = _with_parts(call, sources, watermark_partition)
     checks.check_columns(frames, call)
+    _check_one_event_time(call, sources)
+    sources = _with_parts(call, sources, watermark_partition)
     return declared, declared.add_sources(sources)
 
 
@@ -137,6 +138,17 @@ def _event_time(
     if delay is not None:
         raise errors.SpecInvalid(f"{call}(delay={delay!r}) needs event_time= as well")
     return plans.watermark_of(frame)
+
+
+def _check_one_event_time(call: str, sources: Sequence[graph.Source]) -> None:
+    """The rows of one input are stamped by one column. Each source has a watermark and a delay of its own."""
+    columns = [source.event_time for source in sources]
+    if len(set(columns)) > 1:
+        told = ", ".join("none" if column is None else repr(column) for column in columns)
+        raise errors.SpecInvalid(
+            f"{call}([…]) got DataFrames whose columns of event time differ: {told}, in their order; call "
+            f"withWatermark on the same column of each, or pass {call}(event_time=…, delay=…) for all"
+        )
 
 
 def _with_parts(
