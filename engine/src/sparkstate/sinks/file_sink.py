@@ -79,7 +79,7 @@ class FileSink:
             # pyarrow writes bytes as text until the first that are no UTF-8.
             raise errors.SpecInvalid(
                 f"the sink of {uid!r} is FileSink({self.path!r}, format='csv'), and its column {binary[0]!r} is "
-                "binary, for which CSV has no form; put out text (base64, for example), or use the format parquet or json"
+                "binary, for which CSV has no form; put out text (base64, for example), or use parquet or json"
             )
         # CSV refuses a column by its first row. Other forms do by the type, and some of their columns take no null.
         rows = int(self.format == "csv")
