@@ -148,3 +148,21 @@ def test_a_view_leaves_the_layers_as_they_are_because_somebody_may_be_reading():
     assert base.index.count == counted == 1000
     values, present = layered.read(np.array([5, 4000]))
     assert (values.tolist(), present.tolist()) == ([7, 8], [True, True])
+
+
+def test_layers_do_not_pile_up_above_a_view_that_is_held_for_long():
+    layered = LayeredColumns(np.int64)
+    layered.write(columns_of(dict.fromkeys(range(100), 0)))
+    long_one = layered.freeze()
+    for number in range(1, 51):
+        layered.write(columns_of({number: number, 100 - number: None}))
+        layered.freeze().release()
+    layered.write(columns_of({1: 7}))
+    assert len(layered._frozen) == 1
+    assert layered.estimated_len() <= 200
+    assert content(long_one.live()) == dict.fromkeys(range(100), 0)
+    assert content(layered.live()) == {0: 0, 1: 7} | {n: n for n in range(2, 50)}
+    long_one.release()
+    layered.write(columns_of({2: None}))
+    assert layered.is_flat
+    assert content(layered.live()) == {0: 0, 1: 7} | {n: n for n in range(3, 50)}

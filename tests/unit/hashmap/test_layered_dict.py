@@ -96,6 +96,28 @@ def test_freezing_moves_no_entry_and_folding_moves_only_those_written_since():
     assert (layered.get(5), layered.get(6), len(layered.top)) == ("new", ABSENT, 999)
 
 
+def test_layers_do_not_pile_up_above_a_view_that_is_held_for_long():
+    """A savepoint may be stored for as long as many checkpoints take, each with a view of its own."""
+    layered = LayeredDict()
+    for number in range(100):
+        layered.set(number, "before")
+    long_one = layered.freeze()
+    for round_ in range(50):
+        layered.fold()
+        layered.set(round_, round_)
+        layered.delete(99 - round_ // 2)
+        layered.freeze().release()
+    layered.fold()
+    assert [len(layer) for layer in layered._frozen] == [100]
+    assert len(layered.top) <= 75
+    assert long_one.merged() == dict.fromkeys(range(100), "before")
+    assert dict(layered.items()) == {n: n if n < 50 else "before" for n in range(75)}
+    long_one.release()
+    layered.fold()
+    assert layered.is_flat
+    assert layered.top == {n: n if n < 50 else "before" for n in range(75)}
+
+
 TIMERS = st.builds(
     Timer, st.integers(-3, 12), st.sampled_from(["a", "b", None]), st.just(1), st.sampled_from([None, "w"])
 )
@@ -136,3 +158,17 @@ def test_timers_in_memory_are_a_sorted_set_and_their_views_are_copies(steps):
             found = timers_of(view)
             assert set(found) == copied
             assert [t.timestamp for t in found] == sorted(t.timestamp for t in copied)
+
+
+def test_times_whose_timers_are_gone_do_not_pile_up_behind_one_that_stays():
+    """An idle time-out is deleted and registered anew by every row of its key."""
+    table = HeapTimerTable()
+    table.add(Timer(5, "idle", 1))
+    for now in range(10, 30_010, 10):
+        table.remove(Timer(now - 10, "active", 1))
+        table.add(Timer(now, "active", 1))
+    assert len(table._heap) < 2_000
+    assert table.next_timestamp() == 5
+    assert [timer.timestamp for timer in table.due(10**6)] == [5, 30_000]
+    table.remove(Timer(5, "idle", 1))
+    assert table.next_timestamp() == 30_000

@@ -11,11 +11,13 @@ from support.backends import expiring_store
 from support.expiring.scripted import Driven, ttl
 
 from sparkstate import errors
-from sparkstate.backends import canonical
+from sparkstate.backends import canonical, loader
+from sparkstate.backends.base import MapChange, StateKind, TableChanges, TableSpec
 from sparkstate.backends.expiring import SweepPace
 from sparkstate.backends.rocksdb.family import FamilyWrites
 from sparkstate.durations import Time
 from sparkstate.functions import KeyedProcessFunction
+from sparkstate.keygroups import KeyGroupRange
 from sparkstate.operators.state.cleanup import (
     LEAST_ENTRIES,
     LEAST_REST_MS,
@@ -24,7 +26,9 @@ from sparkstate.operators.state.cleanup import (
     pace_of,
     rest_ms,
 )
+from sparkstate.serde.expiring import ExpiringType, TimeToLive
 from sparkstate.serde.types import Types
+from sparkstate.settings import StateBackendSettings
 from sparkstate.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from sparkstate.state.ttl import StateTtlConfig
 from sparkstate.testing import KeyedProcessHarness
@@ -158,6 +162,23 @@ def test_damage_is_reported_by_the_sweep_and_stays_where_it_is() -> None:
         driven.harness.snapshot()
     assert list(family.iterate(fill_cache=False)) == [(key, value[:4])]
     driven.harness.close()
+
+
+@BACKENDS
+def test_a_pass_ends_in_its_time_however_many_entries_a_cell_has(backend: str, tmp_path: Path) -> None:
+    """The entries of maps counted as one: a pass took as many times longer as a map has entries."""
+    kind = ExpiringType(Types.LONG(), TimeToLive(1000))
+    spec = TableSpec("op", "maps", StateKind.MAP, Types.LONG(), kind, Types.LONG())
+    factory = loader.create_store_factory(StateBackendSettings(type=backend), tmp_path / "factory")
+    store = factory.create(0, KeyGroupRange(0, 127), tmp_path / "store")
+    maps = {key: MapChange(entries={entry: (1, entry) for entry in range(20)}) for key in range(500)}
+    store.commit([TableChanges(spec, maps=maps)], dict.fromkeys(maps, 0))
+    removed = [store.expire(spec, 1000, SweepPace(0.1, 10, 100_000)) for _ in range(30)]
+    assert sum(removed) == 10_000
+    assert sum(removed[:12]) > 6_000
+    assert max(removed) < 2_000
+    store.close()
+    factory.close()
 
 
 HOUR_MS = 3_600_000

@@ -2,10 +2,11 @@
 
 Theory. Normally all entries are in ``top``. ``freeze`` puts ``top`` aside as a layer that nobody changes any
 more and starts an empty one, so a view of the whole costs nothing but that. From then on a read looks into
-``top`` first and then into the frozen layers, newest first; a deletion leaves a mark. When all views are
-released, the layers are folded into one again. Folding moves each entry written since the view at most once
-per view, so it costs about as much as those writes did: a commit during and after a snapshot is at most about
-twice as slow, and never waits for the snapshot.
+``top`` first and then into the frozen layers, newest first; a deletion leaves a mark. Layers that are in no view any
+more are folded into one again, those above a view that somebody still reads into one above it: a savepoint may be
+stored for as long as many checkpoints take. Folding moves each entry written since the view at most once per view, so
+it costs about as much as those writes did: a commit during and after a snapshot is at most about twice as slow, and
+never waits for the snapshot.
 
 Only the owner's thread writes and folds, and nobody reads meanwhile. Views are read, and released, by any thread.
 Another thread may freeze while the owner reads: ``freeze`` changes no layer, and a read looks up ``top`` before the
@@ -37,7 +38,8 @@ class CopyOnWrite(ABC, Generic[L, V]):
         self.top = top
         """Where writes go. The only layer when ``is_flat``; then it may be read directly."""
         self._frozen: list[L] = []
-        self._views: list[V] = []
+        self._views: list[tuple[V, int]] = []
+        """With the number of layers that each is made of, the oldest ones."""
 
     @property
     def is_flat(self) -> bool:
@@ -53,21 +55,22 @@ class CopyOnWrite(ABC, Generic[L, V]):
             self._frozen.append(self.top)
             self.top = self._empty()
         view = self._view(tuple(self._frozen))
-        self._views.append(view)
+        self._views.append((view, len(self._frozen)))
         return view
 
     def fold(self) -> None:
-        """Make one layer of all when no view needs them apart. Called by the owner before it writes."""
+        """Make one layer of all that are in no view. Called by the owner before it writes."""
         if not self._frozen:
             return
         self._drop_released()
-        if self._views:
+        viewed = max((layers for _, layers in self._views), default=0)
+        if viewed == len(self._frozen):
             return
-        base = self._frozen[0]
-        for layer in [*self._frozen[1:], self.top]:
-            self._merge(base, layer)
+        base = self._frozen[viewed]
+        for layer in [*self._frozen[viewed + 1 :], self.top]:
+            self._merge(base, layer, keeps_marks=viewed > 0)
         self.top = base
-        self._frozen = []
+        self._frozen = self._frozen[:viewed]
 
     def _layers(self) -> list[L]:
         """All layers for a read, the oldest first."""
@@ -76,7 +79,7 @@ class CopyOnWrite(ABC, Generic[L, V]):
         return frozen if frozen and frozen[-1] is top else [*frozen, top]
 
     def _drop_released(self) -> None:
-        self._views = [view for view in self._views if not view.released]
+        self._views = [held for held in self._views if not held[0].released]
 
     @abstractmethod
     def _is_used(self) -> bool:
@@ -91,5 +94,5 @@ class CopyOnWrite(ABC, Generic[L, V]):
         """A view of these layers, the oldest first."""
 
     @abstractmethod
-    def _merge(self, base: L, layer: L) -> None:
-        """Write a layer into the oldest one, below which nothing lies."""
+    def _merge(self, base: L, layer: L, *, keeps_marks: bool) -> None:
+        """Write a layer into an older one. Without ``keeps_marks`` nothing lies below that one."""

@@ -18,6 +18,10 @@ from sparkstate.backends.layered_dict import ABSENT, LayeredDict, View
 from sparkstate.backends.timer_columns import TimerColumns
 
 
+_FEW = 1000
+"""So many times without timers are not worth a look through the heap."""
+
+
 class HeapTimerTable:
     """A ``TimerTable``: deduplicated by (timestamp, key, namespace), read in order of time.
 
@@ -30,6 +34,8 @@ class HeapTimerTable:
         self._heap: list[int] = []
         self._ready: list[int] = []
         self._count = 0
+        self._times = 0
+        """How many timestamps have timers."""
 
     def __len__(self) -> int:
         return self._count
@@ -70,15 +76,27 @@ class HeapTimerTable:
             remove((key, None), None)
         self._count -= before - len(bucket)
         if not bucket:
-            self._buckets.delete(timestamp)
+            self._forget(timestamp)
+
+    def _forget(self, timestamp: int) -> None:
+        self._buckets.delete(timestamp)
+        self._times -= 1
 
     def _bucket_for(self, timestamp: int) -> dict[tuple[Any, Any], int]:
         bucket = self._own_bucket(timestamp)
         if bucket is None:
             bucket = {}
             self._buckets.set(timestamp, bucket)
+            self._times += 1
             heapq.heappush(self._heap, timestamp)
+            if len(self._heap) > 2 * self._times + _FEW:
+                self._drop_empty_times()
         return bucket
+
+    def _drop_empty_times(self) -> None:
+        """A time without timers goes by itself once it is the least. Behind one timer far ahead, those of timers that are
+        registered anew again and again (an idle time-out) would pile up until then."""
+        self._heap = sorted({stamp for stamp in self._heap if self._buckets.get(stamp) is not ABSENT})
 
     def remove(self, timer: Timer) -> None:
         """Delete; nothing happens if it is not there."""
@@ -86,7 +104,7 @@ class HeapTimerTable:
         if bucket is not None and bucket.pop((timer.key, timer.namespace), None) is not None:
             self._count -= 1
             if not bucket:
-                self._buckets.delete(timer.timestamp)
+                self._forget(timer.timestamp)
 
     def _own_bucket(self, timestamp: int) -> dict[tuple[Any, Any], int] | None:
         self._buckets.fold()

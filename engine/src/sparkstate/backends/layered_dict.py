@@ -108,5 +108,8 @@ class LayeredDict(copy_on_write.CopyOnWrite[dict[Any, Any], View]):
     def _view(self, frozen: tuple[dict[Any, Any], ...]) -> View:
         return View(frozen)
 
-    def _merge(self, base: dict[Any, Any], layer: dict[Any, Any]) -> None:
-        _fold(base, layer)
+    def _merge(self, base: dict[Any, Any], layer: dict[Any, Any], *, keeps_marks: bool) -> None:
+        if keeps_marks:
+            base.update(layer)
+        else:
+            _fold(base, layer)

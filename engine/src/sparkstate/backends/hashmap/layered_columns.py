@@ -230,5 +230,5 @@ class LayeredColumns(copy_on_write.CopyOnWrite[_Layer, ColumnView]):
     def _view(self, frozen: tuple[_Layer, ...]) -> ColumnView:
         return ColumnView(frozen)
 
-    def _merge(self, base: _Layer, layer: _Layer) -> None:
-        base.write(layer.entries(), keeps_marks=False)
+    def _merge(self, base: _Layer, layer: _Layer, *, keeps_marks: bool) -> None:
+        base.write(layer.entries(), keeps_marks=keeps_marks)

@@ -92,7 +92,7 @@ class HashMapShardStore:
         sweep.cutoff = cutoff  # it may go back, when a clock that was ahead is set
         if not isinstance(table, tables.HashMapCells):
             raise AssertionError(f"the values of {spec} have no stamps. This is a bug, please report")
-        removed, gone = sweep.run(table, pace.entries(table.rows()))
+        removed, gone = sweep.run(table, pace)
         self._key_groups[spec.uid].deleted += gone
         self._forget_garbage(spec.uid)
         return removed
