@@ -17,7 +17,6 @@ from sparkstate.backends.base import CanonicalRow, TableSpec, Timer
 from sparkstate.backends.layered_dict import ABSENT, LayeredDict, View
 from sparkstate.backends.timer_columns import TimerColumns
 
-
 _FEW = 1000
 """So many times without timers are not worth a look through the heap."""
 
@@ -94,8 +93,8 @@ class HeapTimerTable:
         return bucket
 
     def _drop_empty_times(self) -> None:
-        """A time without timers goes by itself once it is the least. Behind one timer far ahead, those of timers that are
-        registered anew again and again (an idle time-out) would pile up until then."""
+        """A time without timers goes by itself once it is the least. Behind a timer that stays, the times of those that
+        are registered anew again and again (an idle time-out) would pile up."""
         self._heap = sorted({stamp for stamp in self._heap if self._buckets.get(stamp) is not ABSENT})
 
     def remove(self, timer: Timer) -> None:
