@@ -201,3 +201,22 @@ def test_another_running_value_does_not_go_on_where_one_was(before: Any, now: An
         second.restore(first.snapshot())
         second.process_element({"k": "a", "v": 2, "tag": 1})
         assert [tuple(row) for row in second.output()] == [("a", 7, 0)]
+
+
+def test_a_first_row_with_digits_that_its_column_has_lost_names_the_column() -> None:
+    made = Rolling(
+        how="sum",
+        field="v",
+        columns=("k", "v", "d"),
+        keys=("k",),
+        types=(Types.STRING(), Types.LONG(), Types.BIG_DEC()),
+    )
+    schema = pa.schema([("k", pa.string()), ("v", pa.int64()), ("d", pa.decimal128(10, 1))])
+    with harness(RollingBatches(made)) as before, harness(RollingBatches(made), output_schema=schema) as now:
+        before.process_element({"k": "a", "v": 1, "d": DECIMAL("1.25")})
+        now.restore(before.snapshot())
+        now.process_element({"k": "b", "v": 1, "d": DECIMAL("1.5")})
+        with pytest.raises(
+            errors.UserCodeError, match=r"column 'd' of type .* does not fit decimal128\(10, 1\)"
+        ):
+            now.process_element({"k": "a", "v": 1, "d": DECIMAL("1.5")})

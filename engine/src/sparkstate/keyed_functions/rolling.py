@@ -226,15 +226,25 @@ class RollingBatches(KeyedBatchFunction):
         is_new = pc.is_null(stored)
         self._first.update(keys, fresh, mask=is_new)
         each = [
-            pc.if_else(is_new, fresh.field(name), to_array(pc.struct_field(stored, name)).cast(kind.type))
-            for name, kind in zip(others, fresh.type, strict=True)
+            pc.if_else(is_new, *_in_one_type(fresh.field(name), to_array(pc.struct_field(stored, name))))
+            for name in others
         ]
         return [keys.take(column) for column in each]
 
     def _narrowed(self, after: pa.Array, kind: pa.DataType) -> pa.Array:
-        if pa.types.is_null(kind):  # a harness finds the types by itself, and has none for a column of nulls
+        # A harness finds the types by itself: none for nulls, and whole numbers for floats without a fraction.
+        if pa.types.is_null(kind) or (pa.types.is_floating(after.type) and pa.types.is_integer(kind)):
             return after
         try:
             return after.cast(kind, safe=not pa.types.is_floating(kind))
         except pa.ArrowInvalid as error:
             raise self._rolling.refusal(f"{kind} ({error})") from None
+
+
+def _in_one_type(fresh: pa.Array, stored: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Both in the type of the column. A harness finds that by itself: it has none for a column of nulls, and may find
+    one that earlier values do not fit. Both are in the type of the state then."""
+    try:
+        return fresh, stored.cast(fresh.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return fresh.cast(stored.type), stored
