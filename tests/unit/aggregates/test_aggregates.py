@@ -145,6 +145,12 @@ def test_a_sum_of_decimals_with_one_digit_too_many_is_null_or_an_error(scale, si
             result(Sum(kind), values, kind, cuts)
 
 
+def test_sums_in_state_may_have_more_digits_than_their_column_has_now():
+    earlier = pa.array(map(decimal.Decimal, ("0.123456", "1.076544")), pa.decimal256(76, 38))
+    (total,) = Sum(pa.decimal128(12, 1)).merge([earlier], np.zeros(2, np.int64), 1)
+    assert total.to_pylist() == [decimal.Decimal("1.2")]
+
+
 def test_an_average_of_the_narrowest_decimals_is_of_their_own_type():
     kind = pa.decimal128(38, 38)  # Spark's average has four digits more, as far as there are any
     most = decimals(38, 10**38 - 1) * 3

@@ -3,6 +3,7 @@ windows or aggregates, whose state would not fit."""
 
 from __future__ import annotations
 
+import decimal
 import random
 from collections import Counter
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ from sparkstate.aggregates.ends import EndValue
 from sparkstate.aggregates.extremes import Extreme
 from sparkstate.aggregates.session_aggregation import SessionAggregation
 from sparkstate.aggregates.slices import Slices
-from sparkstate.aggregates.sums import Count, Sum
+from sparkstate.aggregates.sums import Average, Count, Sum
 from sparkstate.aggregates.window_aggregation import WindowAggregation
 from sparkstate.batches.functions import KeyedBatchFunction
 from sparkstate.functions import MIN_WATERMARK
@@ -181,6 +182,36 @@ def test_a_value_that_a_shorter_column_cannot_take_names_the_aggregate_and_the_r
         with pytest.raises(
             errors.UserCodeError,
             match=r"aggregate 'most', max\(v\): a value in state does not fit .*1099511627776.*cast the column",
+        ):
+            now.process_watermark(10_000)
+
+
+def _of_decimals(how: str, scale: int) -> KeyedProcessHarness:
+    kind = pa.decimal128(12, scale)
+    chosen = Sum(kind) if how == "sum" else Average(pa.decimal128(16, scale + 4))
+    return harness("numbers", "hashmap", 1, outputs=(Output("most", how, chosen, "v", kind, f"{how}(v)"),))
+
+
+def _decimal_rows(*values: str) -> list[tuple[dict[str, Any], int]]:
+    return [({"k": 1, "v": decimal.Decimal(value)}, 3) for value in values]
+
+
+def test_an_average_of_decimals_goes_on_when_its_column_has_lost_digits_behind_the_point() -> None:
+    with _of_decimals("avg", 6) as before, _of_decimals("avg", 1) as now:
+        before.process_elements(_decimal_rows("0.123456", "1"))
+        now.restore(before.snapshot())
+        now.process_elements(_decimal_rows("2.5"))
+        now.process_watermark(10_000)
+        assert {row.most for row in now.output()} == {decimal.Decimal("1.20782")}
+
+
+def test_a_sum_of_decimals_with_digits_that_its_column_has_lost_names_the_aggregate_and_the_remedy() -> None:
+    with _of_decimals("sum", 6) as before, _of_decimals("sum", 1) as now:
+        before.process_elements(_decimal_rows("0.123456"))
+        now.restore(before.snapshot())
+        now.process_elements(_decimal_rows("2.5"))
+        with pytest.raises(
+            errors.UserCodeError, match=r"aggregate 'most', sum\(v\): .* cast the column to its earlier"
         ):
             now.process_watermark(10_000)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime
 import decimal
 import math
+import re
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -32,8 +34,10 @@ def rolling(how: How, kind: Any = None, others: bool = True) -> Rolling:
     return Rolling(how=how, field="v", columns=columns, keys=("k",), types=types)
 
 
-def harness(function: Any, backend: Any = "hashmap") -> KeyedProcessHarness:
-    return KeyedProcessHarness(function, key=lambda row: row.k, key_type=Types.STRING(), backend=backend)
+def harness(function: Any, backend: Any = "hashmap", **options: Any) -> KeyedProcessHarness:
+    return KeyedProcessHarness(
+        function, key=lambda row: row.k, key_type=Types.STRING(), backend=backend, **options
+    )
 
 
 def model(how: How, rows: list[tuple[str, Any, Any]]) -> list[tuple[Any, ...]]:
@@ -118,7 +122,7 @@ def test_a_nan_is_no_least_value(function: Any) -> None:
 
 def test_a_sum_that_its_column_cannot_hold_fails_with_the_remedy() -> None:
     function = RollingBatches(rolling("sum", Types.BYTE()))
-    with pytest.raises(errors.StateError, match=r"sum\('v'\) is too large .* int8 .* bigint"):
+    with pytest.raises(errors.StateError, match=r"sum\('v'\) does not fit .* int8 .* bigint"):
         function._narrowed(pa.array([300]), pa.int8())
 
 
@@ -143,6 +147,46 @@ def test_a_sum_of_bigint_wraps_around_and_is_refused_where_a_row_may_be_rejected
         driven.process_elements(rows)
 
 
+DECIMAL = decimal.Decimal
+TOO_LARGE: dict[str, tuple[Any, Any, list[Any], str]] = {
+    "int": (Types.INT(), None, [2**31 - 1, 7, -5], "2147483654 .*type INT; cast the column to bigint"),
+    "decimal": (
+        Types.BIG_DEC(), (3, 1), [DECIMAL("99.9"), DECIMAL("0.1"), DECIMAL("-5")],
+        r"100\.0 is not a decimal\(3,1\); cast the column to a wider decimal",
+    ),
+    "decimal of more places": (
+        Types.BIG_DEC(), (38, 1), [DECIMAL("1.5"), DECIMAL("0.25"), DECIMAL("-5")], r"1\.75 is not a decimal",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fields", TOO_LARGE.values(), ids=TOO_LARGE)
+def test_a_row_whose_sum_its_column_cannot_hold_is_rejected_and_changes_nothing(fields: Any) -> None:
+    kind, decimals, (first, over, last), told = fields
+    made = replace(rolling("sum", kind), decimals=decimals).function("side-output")
+    with harness(made, on_error="side-output") as driven:
+        rows = [(first, "a"), (type(first)(1), "b"), (over, "a"), (last, "a"), (None, "a")]
+        driven.process_elements([({"k": key, "v": value, "tag": 0}, None) for value, key in rows])
+        after = first + last
+        assert sorted(map(tuple, driven.output())) == sorted(
+            [("a", first, 0), ("b", 1, 0), ("a", after, 0), ("a", after, 0)]
+        )
+        ((*row, error),) = driven.side_output("errors")
+        assert row == ["a", over, 0]
+        assert re.search(r"sum\('v'\) does not fit the column's type: .*" + told, error)
+
+
+def test_the_least_value_is_checked_too_because_its_state_may_be_of_a_wider_column() -> None:
+    with harness(rolling("min").function()) as wide:
+        wide.process_element({"k": "a", "v": -(2**40), "tag": 0})
+        snapshot = wide.snapshot()
+    narrow = rolling("min", Types.INT()).function("side-output")
+    with harness(narrow, on_error="side-output") as driven:
+        driven.restore(snapshot)
+        driven.process_elements([({"k": key, "v": 1, "tag": 0}, None) for key in "ab"])
+        assert [tuple(row) for row in driven.output()] == [("b", 1, 0)]
+
+
 @pytest.mark.parametrize("before", [RollingRows, RollingBatches])
 @pytest.mark.parametrize("now", [RollingRows, RollingBatches])
 def test_another_running_value_does_not_go_on_where_one_was(before: Any, now: Any) -> None:
@@ -157,3 +201,22 @@ def test_another_running_value_does_not_go_on_where_one_was(before: Any, now: An
         second.restore(first.snapshot())
         second.process_element({"k": "a", "v": 2, "tag": 1})
         assert [tuple(row) for row in second.output()] == [("a", 7, 0)]
+
+
+def test_a_first_row_with_digits_that_its_column_has_lost_names_the_column() -> None:
+    made = Rolling(
+        how="sum",
+        field="v",
+        columns=("k", "v", "d"),
+        keys=("k",),
+        types=(Types.STRING(), Types.LONG(), Types.BIG_DEC()),
+    )
+    schema = pa.schema([("k", pa.string()), ("v", pa.int64()), ("d", pa.decimal128(10, 1))])
+    with harness(RollingBatches(made)) as before, harness(RollingBatches(made), output_schema=schema) as now:
+        before.process_element({"k": "a", "v": 1, "d": DECIMAL("1.25")})
+        now.restore(before.snapshot())
+        now.process_element({"k": "b", "v": 1, "d": DECIMAL("1.5")})
+        with pytest.raises(
+            errors.UserCodeError, match=r"column 'd' of type .* does not fit decimal128\(10, 1\)"
+        ):
+            now.process_element({"k": "a", "v": 1, "d": DECIMAL("1.5")})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pandas
 import pytest
 
 from sparkstate import errors
@@ -48,6 +49,7 @@ class Scripted(KeyedProcessFunction):
         self.pair = ctx.get_state(ValueStateDescriptor("pair", Types.TUPLE([Types.LONG(), Types.LONG()])))
         self.list = ctx.get_list_state(ListStateDescriptor("list", Types.LONG()))
         self.map = ctx.get_map_state(MapStateDescriptor("map", Types.STRING(), Types.LONG()))
+        self.times = ctx.get_map_state(MapStateDescriptor("times", Types.INSTANT(), Types.LONG()))
         self.longest = ctx.get_reducing_state(ReducingStateDescriptor("longest", Longest(), Types.STRING()))
         self.mean = ctx.get_aggregating_state(
             AggregatingStateDescriptor("mean", Mean(), Types.TUPLE([Types.LONG(), Types.LONG()]))
@@ -100,6 +102,20 @@ def test_a_value_is_kept_per_key_and_none_removes_it(do, harness):
     assert do(lambda f: f.value.value()) is None
     do(lambda f: f.value.clear(), key="b")
     assert harness.state("value", "b") is None
+
+
+def test_times_of_pandas_that_differ_by_nanoseconds_are_one_map_key_within_an_epoch_and_over_a_restore(
+    do, harness
+):
+    def count(nanosecond):
+        time = pandas.Timestamp(nanosecond, unit="ns", tz="UTC")
+        return lambda f: (f.times.put(time, (f.times.get(time) or 0) + 1), len(list(f.times.keys())))
+
+    harness.process_elements([(("a", count(2000)), None), (("a", count(2001)), None)])
+    do(count(2002))
+    harness.restore(harness.snapshot())
+    assert do(count(2003)) == (None, 1)
+    assert list(harness.state("times", "a").values()) == [4]
 
 
 def test_zero_and_the_empty_string_are_values(do, harness):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from support.backends.own_backends import MemoryBackend
 from support.expiring.scripted import Driven, Scripted, done, ttl
 
 from sparkstate import TimeDomain, Types
+from sparkstate.functions import MAX_WATERMARK
 from sparkstate.testing import KeyedProcessHarness
 
 BACKENDS = pytest.mark.parametrize("backend", ["hashmap", "rocksdb", MemoryBackend])
@@ -241,6 +244,31 @@ def test_the_end_of_the_input_lets_nothing_expire(drive):
     driven.harness.end_input()
     assert driven.harness.output() == [(TimeDomain.EVENT_TIME, 2**63 - 1, 1)]
     assert driven.harness.state("value", "k") == 1
+
+
+@BACKENDS
+def test_a_value_that_a_timer_writes_at_the_end_of_the_input_expires_when_the_job_goes_on(drive, backend):
+    driven = drive(ttl().use_event_time().build(), backend)
+    driven.harness.process_watermark(1_000)
+
+    def at_the_end(timestamp, ctx):
+        function = driven.harness._spec.function
+        function.value.update(2)
+        function.list.add(3)
+        function.map.put("a", 4)
+
+    driven.harness._spec.function.on_timer = at_the_end
+    driven.do(lambda f, ctx: ctx.timer_service().register_event_time_timer(MAX_WATERMARK), timestamp=1_001)
+    driven.harness.end_input()
+    driven.harness.restore(replace(driven.harness.snapshot(), watermark=1_000))  # as a job goes on
+
+    def read(f, ctx):
+        return f.value.value(), list(f.list.get()), f.map.get("a")
+
+    driven.harness.process_watermark(1_099)
+    assert driven.do(read) == (2, [3], 4)
+    driven.harness.process_watermark(1_100)
+    assert driven.do(read) == (None, [], None)
 
 
 def test_a_value_written_at_no_known_time_lives_until_it_is_written_at_one(drive):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 from support.expiring.scripted import ttl
@@ -14,6 +16,7 @@ from sparkstate import (
     Types,
     ValueStateDescriptor,
 )
+from sparkstate.functions import MAX_WATERMARK
 from sparkstate.testing import KeyedProcessHarness
 
 BACKENDS = pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
@@ -189,6 +192,29 @@ def test_timers_in_sets_do_not_see_what_had_expired_before_their_epoch():
         timed(harness, 141, at=50)
         harness.process_watermark(141)
         assert [tuple(row) for row in harness.output()] == [("EVENT_TIME", 1, 50, None)]
+
+
+class Rewriting(Timed):
+    """Its timers write the value anew."""
+
+    def on_timers(self, timestamps, keys, ctx):
+        yield from super().on_timers(timestamps, keys, ctx)
+        self.value.update(keys, pa.array([9] * len(keys)))
+
+
+@BACKENDS
+def test_values_that_timers_in_sets_write_at_the_end_of_the_input_expire_when_the_job_goes_on(backend):
+    with batched(Rewriting(), backend) as harness:
+        harness.process_watermark(1_000)
+        for key in (1, 2):
+            timed(harness, 1_001, n=5, key=key, at=MAX_WATERMARK)
+        harness.end_input()
+        assert [row[3] for row in harness.output()] == [5, 5]
+        harness.restore(replace(harness.snapshot(), watermark=1_000))  # as a job goes on
+        harness.process_watermark(1_099)
+        assert harness.state("value", 1) == harness.state("value", 2) == 9
+        harness.process_watermark(1_100)
+        assert harness.state("value", 1) is harness.state("value", 2) is None
 
 
 def test_processing_time_timers_in_sets_judge_event_time_by_the_watermark():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import enum
 import math
 import pickle
 from typing import Any
@@ -239,3 +240,69 @@ def test_a_whole_number_that_python_does_not_write_as_text_is_refused_when_it_is
         assert declared.decode(declared.encode(declared.freeze(largest))) == largest
     with pytest.raises(errors.SerializationError, match="takes 4,000 decimal digits"):
         declared.freeze(10**4300)
+
+
+class Day(datetime.date):
+    """A date of some library."""
+
+
+class Noon(datetime.time):
+    """A time of some library."""
+
+
+class Money(decimal.Decimal):
+    """A decimal of some library."""
+
+
+class Name(str):
+    """A text of some library."""
+
+
+class Real(float):
+    """A float of some library."""
+
+
+class Count(enum.IntEnum):
+    ONE = 1
+
+
+NANOS = "2020-06-01 12:30:00.123456789"
+
+
+@pytest.mark.parametrize(
+    ("declared", "value"),
+    [
+        pytest.param(Types.INSTANT(), pandas.Timestamp(NANOS, tz="Europe/Berlin"), id="instant"),
+        pytest.param(Types.SQL_TIMESTAMP(), pandas.Timestamp(NANOS), id="timestamp"),
+        pytest.param(Types.SQL_DATE(), Day(2020, 6, 1), id="date"),
+        pytest.param(Types.SQL_TIME(), Noon(12, 0, 0, 1, fold=1), id="time"),
+        pytest.param(Types.BIG_DEC(), Money("-1.50"), id="big decimal"),
+        pytest.param(Types.STRING(), Name("x"), id="text"),
+        pytest.param(Types.DOUBLE(), Real(1.5), id="double"),
+        pytest.param(Types.DOUBLE(), np.float64(1.5), id="double of numpy"),
+        pytest.param(Types.LONG(), Count.ONE, id="long"),
+        pytest.param(Types.BIG_INT(), Count.ONE, id="big int"),
+        pytest.param(Types.STRING(), np.str_("x"), id="text of numpy"),
+        pytest.param(Types.PRIMITIVE_ARRAY(Types.BYTE()), np.bytes_(b"x"), id="bytes of numpy"),
+    ],
+)
+def test_a_value_of_a_subclass_is_the_same_before_and_after_it_was_bytes(
+    declared: TypeInformation, value: Any
+) -> None:
+    stored = declared.freeze(value)
+    read = declared.decode(declared.encode(stored))
+    assert (type(stored), stored) == (type(read), read)
+    assert declared.normalize(stored) == declared.normalize(value)
+
+
+def test_times_of_pandas_are_cut_to_microseconds_when_they_are_written() -> None:
+    written = Types.INSTANT().freeze(pandas.Timestamp(NANOS, tz="Europe/Berlin"))
+    assert written == datetime.datetime(2020, 6, 1, 10, 30, 0, 123456, tzinfo=UTC)
+    assert Types.SQL_TIMESTAMP().freeze(pandas.Timestamp(NANOS)) == datetime.datetime(
+        2020, 6, 1, 12, 30, 0, 123456
+    )
+
+
+def test_a_time_of_pandas_that_python_does_not_have_is_refused() -> None:
+    with pytest.raises(errors.SerializationError, match="does not fit the declared type SQL_TIMESTAMP"):
+        Types.SQL_TIMESTAMP().freeze(pandas.Timestamp("2020-01-01").as_unit("s").replace(year=12000))

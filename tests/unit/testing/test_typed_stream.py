@@ -109,6 +109,50 @@ def test_the_short_methods_give_the_functions_of_a_job(
         assert rows(driven.output()) == expected
 
 
+DEC = decimal.Decimal
+FOUND_BY_VALUES: dict[str, tuple[TypeInformation, list[Any]]] = {
+    "text": (Types.STRING(), ["x", None, "y"]),
+    "nulls first": (Types.STRING(), [None, "x", None]),
+    "decimals": (Types.BIG_DEC(), [DEC("1.25"), DEC(2), None]),
+    "whole decimals first": (Types.BIG_DEC(), [DEC(2), DEC("1.25"), None]),
+    "lists": (Types.BASIC_ARRAY(Types.LONG()), [[7], [], None]),
+    "lists of nulls": (Types.BASIC_ARRAY(Types.STRING()), [[], ["x", None], [None]]),
+    "rows": (Types.ROW_NAMED(["x"], [Types.LONG()]), [{"x": 1}, {"x": None}, None]),
+}
+"""Types and values of a column, of which the harness finds another Arrow type in each epoch."""
+
+
+@pytest.mark.parametrize("how", ["sum", "min", "max"])
+@pytest.mark.parametrize("fields", FOUND_BY_VALUES.values(), ids=FOUND_BY_VALUES)
+def test_rolling_values_keep_the_first_row_whatever_type_the_values_seem_to_have(
+    how: str, fields: Any
+) -> None:
+    kind, values = fields
+    stream = stream_of({"user": Types.STRING(), "amount": Types.LONG(), "other": kind})
+    with harness(stream, getattr(stream, how)("amount"), "hashmap") as driven:
+        wanted = []
+        for number, value in enumerate(values):
+            new = f"new {number}"
+            driven.process_elements(
+                [({"user": user, "amount": 1, "other": value}, None) for user in ("ann", new)]
+            )
+            wanted += [("ann", values[0]), (new, value)]
+        assert [(row[0], as_given(row[2])) for row in driven.output()] == wanted
+
+
+def as_given(value: Any) -> Any:
+    return value.asDict() if hasattr(value, "asDict") else value
+
+
+@pytest.mark.parametrize(("how", "wanted"), [("sum", [2, 3.5, 3.5, 0.5]), ("min", [2, 1.5, 1.5, -3])])
+def test_floats_may_be_written_as_whole_numbers(how: str, wanted: list[float]) -> None:
+    stream = stream_of({"user": Types.STRING(), "amount": Types.DOUBLE()})
+    with harness(stream, getattr(stream, how)("amount"), "hashmap") as driven:
+        for amount in (2, 1.5, None, -3):
+            driven.process_element({"user": "ann", "amount": amount})
+        assert [row[1] for row in driven.output()] == wanted
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_key_of_several_columns_may_have_a_null_as_in_a_job(backend: str) -> None:
     payments = stream_of(PAYMENT, ["user", "method"])

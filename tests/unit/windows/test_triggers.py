@@ -240,6 +240,70 @@ def test_a_window_ends_even_if_the_trigger_deletes_a_timer_of_the_same_time(driv
     assert job.left() == 0
 
 
+class OldestPairs(windows.MergingWindowAssigner):
+    """An author's: of three windows it merges the two oldest ones, so the window of the row stays as it is."""
+
+    def __init__(self, by_event_time=True):
+        self.by_event_time = by_event_time
+
+    def assign_windows(self, element, timestamp, context):
+        return [windows.TimeWindow(timestamp, timestamp + 10)]
+
+    def merge_windows(self, windows, callback):
+        first, second, *others = sorted(windows) if len(windows) > 1 else (None, None)
+        if others:
+            callback.merge([first, second], first.cover(second))
+
+    def get_default_trigger(self, env):
+        return windows.EventTimeTrigger.create()
+
+    def is_event_time(self):
+        return self.by_event_time
+
+
+class OwnEventTime(windows.EventTimeTrigger):
+    """An author's, which does as ours does."""
+
+
+@pytest.mark.parametrize("lateness", [0, 5])
+@pytest.mark.parametrize("trigger", [None, OwnEventTime()], ids=["ours", "an author's"])
+def test_windows_that_merge_without_the_window_of_the_row_fire_and_go(drive, trigger, lateness):
+    job = drive(OldestPairs(), trigger, lateness=lateness)
+    assert job.add(1, 0) == job.add(2, 100) == job.add(3, 200) == []
+    assert job.watermark(108) == []
+    assert job.watermark(109) == [[1, 2]]
+    assert job.watermark(209 + lateness) == [[3]]
+    assert job.left() == 0
+
+
+@pytest.mark.parametrize("by_event_time", [True, False], ids=["event time", "processing time"])
+def test_such_windows_go_even_if_the_trigger_sets_no_timer(drive, by_event_time):
+    job = drive(OldestPairs(by_event_time), windows.CountTrigger.of(9))
+    for value, at in enumerate((0, 100, 200)):
+        job.add(value, at)
+    (job.watermark if by_event_time else job.now)(209)
+    assert job.left() == 0
+
+
+@pytest.mark.parametrize("trigger", [windows.EventTimeTrigger(), OwnEventTime()], ids=["ours", "an author's"])
+@pytest.mark.parametrize(
+    "assigner",
+    [PROCESSING, windows.ProcessingTimeSessionWindows.with_gap(10)],
+    ids=["tumbling", "session"],
+)
+def test_windows_of_processing_time_end_by_the_wall_clock_if_their_trigger_waits_for_event_time(
+    drive, assigner, trigger
+):
+    job = drive(assigner, trigger)
+    assert job.add(1, 5) == []
+    assert job.watermark(9 if assigner is PROCESSING else 10) == [[1]]
+    assert job.left() > 0
+    job.now(20)
+    assert job.left() == 0
+    assert job.add(2, 50) == job.now(40) == job.watermark(100) == []
+    assert job.left() == 0
+
+
 class Forgetful(windows.CountTrigger):
     """Asks for a state that nothing declares."""
 

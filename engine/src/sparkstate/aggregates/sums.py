@@ -7,6 +7,7 @@ not depend on how the input was cut into batches.
 
 from __future__ import annotations
 
+import contextlib
 import decimal
 from dataclasses import dataclass
 from typing import Any, Final
@@ -194,8 +195,7 @@ def _does_not_fit(rough: float) -> OverflowError:
 def _add_decimals(before: pa.Array, codes: Codes, values: pa.Array, scale: int) -> pa.Array:
     # Arrow gives groups in the order in which they appear: the groups themselves come first, in their order.
     all_codes = np.concatenate([np.arange(len(before)), codes])
-    kind = pa.decimal256(76, scale)
-    table = pa.table({"code": all_codes, "value": pa.concat_arrays([before.cast(kind), values.cast(kind)])})
+    table = pa.table({"code": all_codes, "value": _in_one_scale(before, values, scale)})
     grouped = table.group_by("code", use_threads=False).aggregate([("value", "sum")])
     total = grouped.column("value_sum").combine_chunks()
     if not pc.all(_fit_within(total, _WIDE.precision - _WIDE.scale), min_count=0).as_py():
@@ -203,6 +203,15 @@ def _add_decimals(before: pa.Array, codes: Codes, values: pa.Array, scale: int) 
             "a sum of decimals has more than 38 digits before the point; cast the column to double"
         )
     return total.cast(_WIDE)
+
+
+def _in_one_scale(before: pa.Array, values: pa.Array, scale: int) -> pa.Array:
+    """Both in the least scale that loses no digit: that of the column, unless state was stored when it had more."""
+    for each in range(scale, _WIDE.scale):
+        kind = pa.decimal256(_WIDE.precision, each)
+        with contextlib.suppress(pa.ArrowInvalid):
+            return pa.concat_arrays([before.cast(kind), values.cast(kind)])
+    return pa.concat_arrays([before.cast(_WIDE), values.cast(_WIDE)])
 
 
 def _fit_within(values: pa.Array, digits: int) -> pa.Array:

@@ -23,6 +23,7 @@ from sparkstate import errors
 from sparkstate.batches.functions import BatchContext, BatchRuntimeContext, KeyedBatchFunction
 from sparkstate.batches.keys import BatchKeys, to_array
 from sparkstate.functions import Context, KeyedProcessFunction, RuntimeContext
+from sparkstate.serde import scalars
 from sparkstate.serde.typeinfo import TypeInformation
 from sparkstate.serde.types import Types
 from sparkstate.state.descriptors import ValueStateDescriptor
@@ -64,6 +65,8 @@ class Rolling:
     keys: tuple[str, ...]
     types: tuple[TypeInformation, ...]
     """Of the columns."""
+    decimals: tuple[int, int] | None = None
+    """Precision and scale of a field of decimals. A harness knows none, and holds all of them."""
 
     @property
     def others(self) -> tuple[str, ...]:
@@ -85,6 +88,26 @@ class Rolling:
         """The state of the other columns."""
         kinds = [self.types[self.columns.index(name)] for name in self.others]
         return ValueStateDescriptor("first", Types.ROW_NAMED(list(self.others), kinds))
+
+    def limit(self) -> Callable[[Any], object] | None:
+        """A function that raises an error for a running value that the field's column cannot hold, where the state is
+        wider than that; None: it is not."""
+        declared = self.types[self.columns.index(self.field)]
+        if self.decimals is not None:
+            precision, scale = self.decimals
+            exact = decimal.Context(prec=precision, traps=[decimal.InvalidOperation, decimal.Inexact])
+            unit = decimal.Decimal(1).scaleb(-scale)
+            return lambda value: exact.quantize(value, unit)
+        is_widened = isinstance(declared, scalars.IntegerType) and declared != Types.LONG()
+        return declared.normalize if is_widened else None
+
+    def refusal(self, why: str) -> errors.StateError:
+        """The error for a running value that the field's column cannot hold."""
+        wider = "bigint" if self.decimals is None else "a wider decimal"
+        return errors.StateError(
+            f"{self.how}({self.field!r}) does not fit the column's type: {why}; cast the column to {wider} before "
+            "keyed()"
+        )
 
     def function(self, on_error: str = "fail") -> RollingRows | RollingBatches:
         """The function that runs it: on batches if the field is a number and no row may be rejected by itself."""
@@ -134,11 +157,14 @@ class RollingRows(KeyedProcessFunction):
     def open(self, ctx: RuntimeContext) -> None:
         self._value = ctx.get_state(self._rolling.value_descriptor())
         self._first = ctx.get_state(self._rolling.first_descriptor()) if self._others_at else None
+        self._limit = self._rolling.limit()
 
     def process_element(self, value: Any, ctx: Context) -> Iterable[Any]:
         row = list(value)
         before, given = self._value.value(), row[self._at]
         after = given if before is None else before if given is None else self._fold(before, given)
+        if self._limit is not None and after is not None:
+            self._check(after, self._limit)
         if after is not before:
             self._value.update(after)
         row[self._at] = after
@@ -150,6 +176,16 @@ class RollingRows(KeyedProcessFunction):
                 for at, other in zip(self._others_at, first, strict=True):
                     row[at] = other
         return (row,)
+
+    def _check(self, value: Any, limit: Callable[[Any], object]) -> None:
+        """Here the row can still be rejected; where rows become columns, the whole epoch fails."""
+        try:
+            limit(value)
+        except errors.SerializationError as error:
+            raise self._rolling.refusal(str(error)) from None
+        except decimal.DecimalException:
+            precision, scale = self._rolling.decimals or (0, 0)
+            raise self._rolling.refusal(f"{value} is not a decimal({precision},{scale})") from None
 
 
 class RollingBatches(KeyedBatchFunction):
@@ -190,19 +226,25 @@ class RollingBatches(KeyedBatchFunction):
         is_new = pc.is_null(stored)
         self._first.update(keys, fresh, mask=is_new)
         each = [
-            pc.if_else(is_new, fresh.field(name), to_array(pc.struct_field(stored, name)).cast(kind.type))
-            for name, kind in zip(others, fresh.type, strict=True)
+            pc.if_else(is_new, *_in_one_type(fresh.field(name), to_array(pc.struct_field(stored, name))))
+            for name in others
         ]
         return [keys.take(column) for column in each]
 
     def _narrowed(self, after: pa.Array, kind: pa.DataType) -> pa.Array:
-        if pa.types.is_null(kind):  # a harness finds the types by itself, and has none for a column of nulls
+        # A harness finds the types by itself: none for nulls, and whole numbers for floats without a fraction.
+        if pa.types.is_null(kind) or (pa.types.is_floating(after.type) and pa.types.is_integer(kind)):
             return after
         try:
             return after.cast(kind, safe=not pa.types.is_floating(kind))
         except pa.ArrowInvalid as error:
-            rolling = self._rolling
-            raise errors.StateError(
-                f"{rolling.how}({rolling.field!r}) is too large for the column's type {kind} ({error}); cast the "
-                "column to bigint before keyed()"
-            ) from None
+            raise self._rolling.refusal(f"{kind} ({error})") from None
+
+
+def _in_one_type(fresh: pa.Array, stored: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Both in the type of the column. A harness finds that by itself: it has none for a column of nulls, and may find
+    one that earlier values do not fit. Both are in the type of the state then."""
+    try:
+        return fresh, stored.cast(fresh.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return fresh.cast(stored.type), stored

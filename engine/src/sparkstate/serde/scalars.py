@@ -1,4 +1,8 @@
-"""Types of single values. All are immutable, and all can be keys."""
+"""Types of single values. All are immutable, and all can be keys.
+
+A normalised value is of Python's own class, never of a subclass. A subclass may carry more than is stored: with the
+nanoseconds of a ``pandas.Timestamp``, two map keys would differ until a restart, and be one afterwards.
+"""
 
 from __future__ import annotations
 
@@ -161,7 +165,7 @@ class DecimalType(ScalarType):
 
     def normalize(self, value: Any) -> decimal.Decimal:
         if isinstance(value, decimal.Decimal) and value.is_finite():
-            return value
+            return value if type(value) is decimal.Decimal else decimal.Decimal(value)
         raise self.refuse(value)
 
     def pack(self, value: Any) -> str:
@@ -177,8 +181,10 @@ class DateType(ScalarType):
     wire = int
 
     def normalize(self, value: Any) -> datetime.date:
-        if isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
+        if type(value) is datetime.date:
             return value
+        if isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
+            return datetime.date(value.year, value.month, value.day)
         raise self.refuse(value)
 
     def pack(self, value: Any) -> int:
@@ -195,7 +201,7 @@ class TimeType(ScalarType):
 
     def normalize(self, value: Any) -> datetime.time:
         if isinstance(value, datetime.time) and value.tzinfo is None:
-            return value.replace(fold=0)
+            return datetime.time(value.hour, value.minute, value.second, value.microsecond)
         raise self.refuse(value)
 
     def pack(self, value: Any) -> int:
@@ -216,10 +222,22 @@ class TimestampType(ScalarType):
         self._epoch = _EPOCH_UTC if zoned else _EPOCH
 
     def normalize(self, value: Any) -> datetime.datetime:
-        is_nat = value != value  # noqa: PLR0124 - pandas' NaT, which passes for a datetime and cannot be stored
-        if not isinstance(value, datetime.datetime) or is_nat or (value.tzinfo is not None) != self._zoned:
+        time: datetime.datetime = value if type(value) is datetime.datetime else self._plain(value)
+        if (time.tzinfo is not None) != self._zoned:
             raise self.refuse(value)
-        return value.astimezone(datetime.UTC) if self._zoned else value.replace(fold=0)
+        return time.astimezone(datetime.UTC) if self._zoned else time.replace(fold=0)
+
+    def _plain(self, value: Any) -> datetime.datetime:
+        """The same time without what a subclass adds to it, such as nanoseconds."""
+        # pandas' NaT passes for a datetime; only it differs from itself.
+        if not isinstance(value, datetime.datetime) or value != value:  # noqa: PLR0124
+            raise self.refuse(value)
+        date = (value.year, value.month, value.day)
+        time = (value.hour, value.minute, value.second, value.microsecond)
+        try:
+            return datetime.datetime(*date, *time, value.tzinfo, fold=value.fold)
+        except ValueError:  # pandas has years beyond 9999
+            raise self.refuse(value) from None
 
     def pack(self, value: Any) -> int:
         return int((value - self._epoch) // _MICROSECOND)

@@ -84,12 +84,12 @@ class Types:
 
     @staticmethod
     def SQL_TIMESTAMP() -> TypeInformation:
-        """``datetime.datetime`` without a zone."""
+        """``datetime.datetime`` without a zone; a ``pandas.Timestamp`` is cut to microseconds."""
         return scalars.TimestampType("SQL_TIMESTAMP", zoned=False)
 
     @staticmethod
     def INSTANT() -> TypeInformation:
-        """``datetime.datetime`` with a zone; comes back in UTC."""
+        """``datetime.datetime`` with a zone; comes back in UTC. A ``pandas.Timestamp`` is cut to microseconds."""
         return scalars.TimestampType("INSTANT", zoned=True)
 
     @staticmethod

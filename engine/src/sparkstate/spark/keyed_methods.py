@@ -113,6 +113,7 @@ class KeyedMethods(abc.ABC, Generic[P]):
             columns=tuple(struct.names),
             keys=self._keys,
             types=tuple(row_types.state_type(each, where) for each in struct.fields),
+            decimals=row_types.precision_and_scale(struct[name]),
         )
         function = made.function(options.get("on_error", "fail"))
         return self.process(function, uid=uid, output_schema=self._ddl(), **options)

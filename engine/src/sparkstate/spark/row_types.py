@@ -66,6 +66,12 @@ def _column_type(name: str, kind: T.DataType, argument: str) -> TypeInformation:
     return found
 
 
+def precision_and_scale(field: T.StructField) -> tuple[int, int] | None:
+    """Of a column of decimals; None for others."""
+    kind = field.dataType
+    return (kind.precision, kind.scale) if isinstance(kind, T.DecimalType) else None
+
+
 def check_rolling(how: rolling.How, field: T.StructField, where: str) -> None:
     """Raise ``SpecInvalid`` for a column that cannot be summed (``how`` is ``sum``), or not be compared; the error
     begins with ``where``."""

@@ -129,10 +129,12 @@ class FunctionScope(_Clock, WindowContext):
     """For a ``ProcessWindowFunction``. Its states are those of the window and of the key."""
 
     def __init__(self, runtime: RuntimeContext, function: object, merging: bool) -> None:
+        """The function is open: the states that it has asked for are those of the key."""
         super().__init__()
+        asked_for = states.names_asked_for(runtime)
         self._declared = declared = states.DeclaredStates(runtime, function)
         self._scopes: dict[str, Any] = {}
-        self._of_window = states.ScopedStore(declared, self._scopes)
+        self._of_window = states.ScopedStore(declared, self._scopes, asked_for)
         self._of_key = states.ScopedStore(declared, self._scopes)
         self._merging = merging
         self._window: Any = None

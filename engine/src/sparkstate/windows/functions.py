@@ -11,7 +11,7 @@ from sparkstate.state import api, descriptors
 
 
 class KeyedStateStore(ABC):
-    """Gives the states of a scope. Each descriptor is an attribute of the function, or was used in ``open``."""
+    """Gives the states of a scope. Each descriptor is an attribute of the function."""
 
     @abstractmethod
     def get_state(self, state_descriptor: descriptors.ValueStateDescriptor) -> api.ValueState[Any]:
@@ -55,7 +55,8 @@ class WindowContext(ABC):
 
     @abstractmethod
     def window_state(self) -> KeyedStateStore:
-        """The states of the current key and window. ``clear`` has to clear them. Refused where windows merge."""
+        """The states of the current key and window. ``clear`` has to clear them. Refused where windows merge, and for a
+        state that ``open`` asked for."""
 
     @abstractmethod
     def global_state(self) -> KeyedStateStore:

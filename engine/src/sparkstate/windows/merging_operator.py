@@ -86,12 +86,15 @@ class MergingWindowOperator(WindowOperator):
         self, result: TimeWindow, gone: Sequence[TimeWindow], contents: Any, moved: Sequence[Any]
     ) -> None:
         """Windows have become one: so do their triggers, their timers and their contents."""
-        if not self._merging_assigner.merges_what_touches:
+        is_authors = not self._merging_assigner.merges_what_touches
+        if is_authors:
             self._check_end(result)
         scope = self._trigger_scope
-        if not self._only_at_end:
+        if is_authors or not self._only_at_end:
             scope.namespace, scope.merged = result, gone
             self.trigger.on_merge(result, scope)
+        if is_authors:  # It may be a window without the row at hand, with which timers are set otherwise.
+            self._register_end(result, scope)
         for window in gone:
             scope.namespace = window
             self.trigger.clear(window, scope)

@@ -8,8 +8,8 @@ such code keeps them, in the attributes of the object and of its class, and are 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator
-from typing import Any, Final, NoReturn
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, Final, NoReturn, Protocol, cast
 
 from sparkstate import errors
 from sparkstate.functions import RuntimeContext
@@ -67,6 +67,18 @@ def handle_of(runtime: RuntimeContext, descriptor: descriptors.StateDescriptor) 
             raise errors.StateError(f"{descriptor!r} is not a descriptor of a state")
 
 
+class _DeclaringContext(Protocol):
+    """The context of ``open``, as far as windows need more of it than an author's function does."""
+
+    handles: Mapping[str, Any]
+    """The states that were asked for, by name."""
+
+
+def names_asked_for(runtime: RuntimeContext) -> frozenset[str]:
+    """Of the states that were asked for so far."""
+    return frozenset(cast("_DeclaringContext", runtime).handles)
+
+
 class DeclaredStates:
     """The states of one owner, by the names of their descriptors. ``prefix`` keeps them apart from those of others."""
 
@@ -104,10 +116,14 @@ class DeclaredStates:
 class ScopedStore(KeyedStateStore):
     """The states of a window function in one scope: the key, or the current window."""
 
-    def __init__(self, states: DeclaredStates, scopes: dict[str, Any]) -> None:
+    def __init__(
+        self, states: DeclaredStates, scopes: dict[str, Any], of_key: Collection[str] = frozenset()
+    ) -> None:
         self._states = states
         self._scopes = scopes
         """Namespaces in which states were given out in the call at hand, by name of the state."""
+        self._of_key = of_key
+        """Names of states that the function has as those of the key, so that this scope cannot have them."""
         self.namespace: Any = None
 
     def get_state(self, state_descriptor: descriptors.ValueStateDescriptor) -> api.ValueState[Any]:
@@ -131,6 +147,12 @@ class ScopedStore(KeyedStateStore):
 
     def _give(self, descriptor: descriptors.StateDescriptor) -> Any:
         state = self._states.of(descriptor)
+        if descriptor.name in self._of_key:
+            raise errors.StateError(
+                f"state {descriptor.name!r} is asked for from window_state(), and open() asked for it as a state of "
+                "the key; give the state of the window and that of the key names of their own, and ask in open() for "
+                "the latter alone"
+            )
         if self._scopes.setdefault(descriptor.name, self.namespace) != self.namespace:
             raise errors.StateError(
                 f"state {descriptor.name!r} is asked for from window_state() and from global_state() in one call; give "

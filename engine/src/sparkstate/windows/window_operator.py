@@ -72,7 +72,7 @@ class WindowOperator(KeyedProcessFunction):
         self._open_contents = contents
         self._function = function
         self._in_event_time = assigner.is_event_time()
-        self._only_at_end = type(trigger) is EventTimeTrigger
+        self._only_at_end = type(trigger) is EventTimeTrigger and self._in_event_time
         """Until the watermark reaches a window's end, only its first row concerns the trigger."""
         self._keeps_timers = type(trigger).__module__.startswith("sparkstate.") and not _has_nested(trigger)
 

@@ -7,7 +7,8 @@ written to it.
 Theory. In processing time it is always the time of the epoch, by which its processing-time timers fire. In event time a
 row is judged by the watermark that it sees, and stamped with its own event time if that is later. An event-time timer
 judges and stamps by its own timestamp, so its results do not depend on how much the watermark advanced at once. The
-watermark from before its epoch is the least time for it, because a sweep has removed what expired by that.
+watermark from before its epoch is the least time for it, because a sweep has removed what expired by that. At the end
+of time it is the only one: the job may go on later, and its time does so from there.
 
 A function on batches has many rows or timers in one call. ``key_times`` says which of their times counts for a key.
 """
@@ -26,6 +27,12 @@ from sparkstate.operators.state.overlay import TableOverlay
 from sparkstate.serde.expiring import END_OF_TIME, NO_STAMP, Stamped, TimeToLive, is_live, ttl_of
 from sparkstate.state.ttl import StateTtlConfig
 from sparkstate.state.ttl_options import StateVisibility, UpdateType
+
+
+def _time_of_timer(timestamp: int, floor: int) -> int:
+    """By which an event-time timer judges and stamps. By the end of time nothing expires, all that had expired before
+    stays so, and a stamp of that time would never expire."""
+    return floor if timestamp == END_OF_TIME else max(timestamp, floor)
 
 
 class ExpiringHandle(handles.StateHandle):
@@ -50,9 +57,7 @@ class ExpiringHandle(handles.StateHandle):
         """Entries with this stamp or an older one have expired."""
         cursor = self._cursor
         if cursor.firing is TimeDomain.EVENT_TIME and self._in_event_time and cursor.stamp is not None:
-            # By the end of time nothing expires, and all that had expired before stays so.
-            at_end = cursor.stamp == END_OF_TIME
-            return self._ttl.cutoff(cursor.floor if at_end else max(cursor.stamp, cursor.floor))
+            return self._ttl.cutoff(_time_of_timer(cursor.stamp, cursor.floor))
         return self._cutoff_bound
 
     def _is_visible(self, entry: Stamped) -> bool:
@@ -68,7 +73,7 @@ class ExpiringHandle(handles.StateHandle):
         if self._in_event_time:
             stamp, firing = self._cursor.stamp, self._cursor.firing
             if stamp is not None and firing is TimeDomain.EVENT_TIME:
-                return max(stamp, self._cursor.floor)
+                return _time_of_timer(stamp, self._cursor.floor)
             if stamp is not None and firing is None:
                 return max(stamp, self._bound)
         return self._bound
