@@ -323,8 +323,27 @@ def test_no_restart_goes_back_to_a_drained_epoch_whose_savepoint_failed(running:
     assert state.restore_point == state.checkpoints[0]
     found = running.requests.find("end")
     assert found is not None and found.status == SavepointPhase.FAILED
+    assert "cannot open file:///dev/null/x" in (found.failure or ""), "its own reason, not the checkpoint's"
     assert len(list(running.out.glob("part-*"))) == 1 and running.staged() == []
     assert running.job_storage.outages.away == (), "the checkpoints' storage is there"
+
+
+def test_a_savepoint_keeps_the_reason_why_it_failed_when_its_checkpoint_fails_later(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: Any) -> CheckpointMetadata:
+        raise errors.StorageError("the checkpoint is refused")
+
+    monkeypatch.setattr(running.job_storage, "commit_checkpoint", refused)
+    running.slot.epoch(0, slots.rows(("a", 1)))
+    running.requests.add(SavepointTrigger(trigger_id="one", target_directory="file:///dev/null/x"))
+    running.checkpoints.after_commit(0, Watermarks(()), capture.CapturedPosition, changed=True)
+    running.checkpoints.wait()
+    found = running.requests.find("one")
+    assert found is not None and "cannot open file:///dev/null/x" in (found.failure or "")
+    savepoint, checkpoint = sorted(running.view.checkpoints(), key=lambda info: info.kind, reverse=True)
+    assert "cannot open file:///dev/null/x" in (savepoint.failure or "")
+    assert checkpoint.failure == "the checkpoint is refused"
 
 
 def test_the_last_checkpoint_of_input_that_has_ended_stays_without_its_savepoint(running: Running) -> None:

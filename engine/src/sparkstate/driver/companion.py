@@ -20,7 +20,7 @@ from sparkstate.driver.fatal_failure import OF_THE_JOB, FatalFailure
 from sparkstate.driver.job_storage import JobStorage
 from sparkstate.driver.long_savepoint import PATIENCE_S, LongSavepoint
 from sparkstate.driver.notifier import Notifier
-from sparkstate.driver.pending_checkpoint import BegunSavepoint, PendingCheckpoint, PendingSavepoint, parts_of
+from sparkstate.driver.pending_checkpoint import BegunSavepoint, PendingCheckpoint, parts_of
 from sparkstate.driver.requests import Requests
 from sparkstate.handles import ShardHandle
 from sparkstate.settings import CheckpointSettings
@@ -126,11 +126,12 @@ class Companion:
         self._ended(pending, recorded, shards)
 
     def fail(self, pending: PendingCheckpoint, error: Exception) -> None:
-        """Tell who asked for it, if somebody did, and drop what is stored of it."""
+        """Tell who asked for it, if somebody did, and drop what is stored of it. Once: the failure of its checkpoint
+        that may follow is not why the savepoint failed."""
         failed = pending.savepoint
         if failed is None:
             return
-        pending.savepoint = PendingSavepoint(failed.trigger, failed.savepoint_id)
+        pending.savepoint = None
         self._notifier.savepoint_failed(pending, failed, error)
         tell_ended(self._group, failed.savepoint_id, self._fatal, completed=False)
         if isinstance(failed, BegunSavepoint):
