@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from sparkstate import clock
 from sparkstate.checkpoint.metadata import Committable
+from sparkstate.checkpoint.savepoint import is_left_to_a_newer
 from sparkstate.driver.answers import Answers, take_snapshot, tell_ended
 from sparkstate.driver.fatal_failure import OF_THE_JOB, FatalFailure
 from sparkstate.driver.job_storage import JobStorage
@@ -132,10 +133,13 @@ class Companion:
         if failed is None:
             return
         pending.savepoint = None
-        self._notifier.savepoint_failed(pending, failed, error)
+        url = failed.url if isinstance(failed, BegunSavepoint) else ""
+        # Else the request stays open: the newer incarnation serves it.
+        if not is_left_to_a_newer(self._storage.log.state, url, self._group.incarnation):
+            self._notifier.savepoint_failed(pending, failed, error)
         tell_ended(self._group, failed.savepoint_id, self._fatal, completed=False)
-        if isinstance(failed, BegunSavepoint):
-            self._storage.leftovers.of_savepoint(failed.url)
+        if url:
+            self._storage.leftovers.of_savepoint(url)
 
     def _ended(
         self,
