@@ -20,7 +20,7 @@ from sparkstate.checkpoint.savepoint import LoggedSavepoint
 from sparkstate.control import driver_life
 from sparkstate.control.documents import CheckpointKind, CheckpointStatus, SavepointPhase
 from sparkstate.control.port import SavepointTrigger
-from sparkstate.driver import draining
+from sparkstate.driver import draining, failure_cause
 from sparkstate.driver.epoch_loop import EpochLoop
 from sparkstate.driver.epoch_pipeline import EpochPipeline
 from sparkstate.driver.parts import Origin
@@ -308,6 +308,30 @@ def draining_loop(running: Running) -> EpochLoop:
     return EpochLoop(parts, origin, query, runner, running.checkpoints, pauses, EpochPipeline())
 
 
+def test_a_stop_that_is_asked_for_at_the_end_of_an_epoch_waits_for_the_next(running: Running) -> None:
+    """It was served as any savepoint: without its drain, and the job went on without a checkpoint ever after."""
+    running.slot.epoch(0, slots.rows(("a", 1)))
+    assert running.checkpoints.stop_requested() is None
+    request = SavepointTrigger(trigger_id="end", stop=True, drain=True)
+    for asked in (request, SavepointTrigger(trigger_id="behind")):
+        running.requests.add(asked)
+    running.requests.ask_checkpoint()
+    running.checkpoints.after_commit(0, Watermarks(()), capture.CapturedPosition, changed=True)
+    running.checkpoints.wait()
+    assert [one.epoch for one in running.job_storage.log.check().checkpoints] == [0], (
+        "a checkpoint waits for no stop"
+    )
+    assert running.requests.waiting() == ("end", "behind")
+    running.slot.epoch(1, slots.rows(("a", 10)))
+    assert running.checkpoints.wants_epoch()
+    assert running.checkpoints.stop_requested() == request
+    with pytest.raises(failure_cause.StoppedBySavepoint):
+        draining_loop(running)._stop_with_savepoint(request, 1)
+    (saved,) = running.job_storage.log.check().savepoints
+    assert (saved.trigger_id, saved.epoch) == ("end", 2), "it was drained"
+    assert running.requests.waiting() == ("behind",)
+
+
 def test_no_restart_goes_back_to_a_drained_epoch_whose_savepoint_failed(running: Running) -> None:
     """Its timers have fired up to the end of time, and the job goes on."""
     running.slot.epoch(0, slots.rows(("a", 1)))
@@ -323,8 +347,27 @@ def test_no_restart_goes_back_to_a_drained_epoch_whose_savepoint_failed(running:
     assert state.restore_point == state.checkpoints[0]
     found = running.requests.find("end")
     assert found is not None and found.status == SavepointPhase.FAILED
+    assert "cannot open file:///dev/null/x" in (found.failure or ""), "its own reason, not the checkpoint's"
     assert len(list(running.out.glob("part-*"))) == 1 and running.staged() == []
     assert running.job_storage.outages.away == (), "the checkpoints' storage is there"
+
+
+def test_a_savepoint_keeps_the_reason_why_it_failed_when_its_checkpoint_fails_later(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: Any) -> CheckpointMetadata:
+        raise errors.StorageError("the checkpoint is refused")
+
+    monkeypatch.setattr(running.job_storage, "commit_checkpoint", refused)
+    running.slot.epoch(0, slots.rows(("a", 1)))
+    running.requests.add(SavepointTrigger(trigger_id="one", target_directory="file:///dev/null/x"))
+    running.checkpoints.after_commit(0, Watermarks(()), capture.CapturedPosition, changed=True)
+    running.checkpoints.wait()
+    found = running.requests.find("one")
+    assert found is not None and "cannot open file:///dev/null/x" in (found.failure or "")
+    savepoint, checkpoint = sorted(running.view.checkpoints(), key=lambda info: info.kind, reverse=True)
+    assert "cannot open file:///dev/null/x" in (savepoint.failure or "")
+    assert checkpoint.failure == "the checkpoint is refused"
 
 
 def test_the_last_checkpoint_of_input_that_has_ended_stays_without_its_savepoint(running: Running) -> None:

@@ -145,7 +145,11 @@ class Job:
         number = next(self.epochs)
         self.slot.epoch(number, slots.rows(("a", 1)))
         self.view.note_epoch(number, 1, 0, 0.1)
-        self.checkpoints.after_commit(number, Watermarks(()), CapturedPosition, changed=False)
+        stop = self.checkpoints.stop_requested()
+        if stop is None:
+            self.checkpoints.after_commit(number, Watermarks(()), CapturedPosition, changed=False)
+        else:
+            self.checkpoints.start(number, Watermarks(()), CapturedPosition(), stop)
         self.checkpoints.wait()
         self.checkpoints.require_sound()
 

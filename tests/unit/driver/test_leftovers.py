@@ -8,9 +8,12 @@ import os
 import secrets
 import threading
 import time
+from pathlib import Path
 
 import boto3
 import pytest
+from support.slots import slots
+from support.slots.running import Running
 from support.storage.checkpoints import JOB
 from support.storage.fixtures import root, s3, s3_server, without_flushing
 from support.storage.stores import Crash, HookedStore, ManualClock
@@ -18,12 +21,18 @@ from support.storage.stores import Crash, HookedStore, ManualClock
 from sparkstate import errors
 from sparkstate.checkpoint import CompletedCheckpointStore, Savepoints, purge
 from sparkstate.checkpoint.savepoint import LoggedPhase, logged
+from sparkstate.control.documents import SavepointPhase
+from sparkstate.control.port import SavepointTrigger
+from sparkstate.driver import companion
 from sparkstate.driver.leftovers import Lane, Leftovers, carry_out
 from sparkstate.driver.storage_outages import StorageOutages
 from sparkstate.log import LineageLog, open_lineage, records
 from sparkstate.sinks import file_sink
+from sparkstate.spark.capture import CapturedPosition
+from sparkstate.spark.watermarks import Watermarks
 from sparkstate.storage import PrefixedStore
 from sparkstate.storage.local import LocalStore
+from sparkstate_tools.drivers import driving
 
 __all__ = ["root", "s3", "s3_server", "without_flushing"]
 
@@ -103,7 +112,7 @@ def test_what_was_staged_stays_while_nobody_knows_whether_the_checkpoint_is_comp
 @pytest.mark.fault(
     broken="a savepoint fails after its slots have written files, and one of them goes on for a while",
     when="while the job runs on",
-    expected="its folder goes, behind a tombstone, the late file after the next checkpoint; others stay",
+    expected="its folder goes, behind a tombstone, late files after the next checkpoint and savepoint; others stay",
 )
 def test_the_folder_of_a_failed_savepoint_goes_while_the_job_runs(store):
     driver = Driver(store)
@@ -127,6 +136,14 @@ def test_the_folder_of_a_failed_savepoint_goes_while_the_job_runs(store):
         "a driver that dies now leaves it to the next sweep"
     )
     driver.leftovers.look_again()
+    driver.leftovers.settle()
+    assert list(driver.savepoints.folder(failed).list("")) == []
+    driver.savepoints.folder(failed).put_if_absent("1-1-later", b"x")
+    assert driver.log.refresh().doomed_savepoints == (failed,), (
+        "no checkpoint waits for who writes savepoints"
+    )
+    driver.leftovers.look_again()
+    driver.leftovers.confirm_savepoints()
     driver.leftovers.settle()
     assert list(driver.savepoints.folder(failed).list("")) == []
     assert driver.log.refresh().doomed_savepoints == ()
@@ -163,7 +180,7 @@ def test_a_storage_that_refuses_keeps_nobody_waiting_and_is_told(store, caplog):
         driver.leftovers.of_savepoint(url)
         driver.leftovers.settle()
     assert len([line for line in caplog.messages if "s3:ListBucketMultipartUploads" in line]) == 2
-    driver.leftovers.look_again()
+    driver.leftovers.confirm_savepoints()
     driver.leftovers.settle()
     assert driver.log.refresh().doomed_savepoints == (), "the deletion itself was carried out"
 
@@ -177,9 +194,45 @@ def test_what_this_incarnation_gives_up_is_not_confirmed_by_the_sweep_of_older_o
     go_on.set()
     driver.leftovers.settle()
     assert driver.log.refresh().doomed_savepoints == (url,), "its slots may go on for a while"
-    driver.leftovers.look_again()
+    driver.leftovers.confirm_savepoints()
     driver.leftovers.settle()
     assert driver.log.refresh().doomed_savepoints == ()
+
+
+@pytest.mark.parametrize("then", ["another savepoint", "another incarnation"])
+def test_a_failed_savepoint_is_not_confirmed_as_deleted_while_a_slot_may_write_it(
+    tmp_path, monkeypatch, then
+):
+    """A checkpoint came next and confirmed it. At S3, a file that was under way then lay where no log knew of it."""
+    monkeypatch.setattr(companion, "PATIENCE_S", 0.1)
+    running, ends = Running(tmp_path, timeout_s=1.5), threading.Event()
+    running.slot.server.slot.runtime._snapshots.worker._upload_savepoint.submit(ends.wait, 60)
+    log, leftovers = running.job_storage.log, running.job_storage.leftovers
+
+    def take(name, phase):
+        running.requests.add(SavepointTrigger(trigger_id=name))
+        running.slot.epoch(take.epoch, slots.rows(("a", 1)))
+        running.checkpoints.after_commit(take.epoch, Watermarks(()), CapturedPosition, changed=True)
+        take.epoch += 1
+        driving.wait_for(lambda: running.requests.find(name).status == phase, 20, f"{name} to be {phase}")
+        running.checkpoints.wait()
+
+    take.epoch = 0
+    take("one", SavepointPhase.FAILED)
+    assert "longer than checkpointing.timeout" in running.requests.find("one").failure
+    running.start(0).settle()
+    leftovers.settle()
+    (url,) = log.refresh().doomed_savepoints
+    assert not Path(url.removeprefix("file://")).exists(), "it is deleted all the same"
+    ends.set()
+    if then == "another savepoint":
+        monkeypatch.setattr(companion, "PATIENCE_S", 30.0)
+        take("two", SavepointPhase.COMPLETED)
+    else:
+        running.job_storage.begin_incarnation(running.job_storage.restore_point(), lambda number: None)
+    leftovers.settle()
+    assert log.refresh().doomed_savepoints == ()
+    running.close()
 
 
 # -- uploads that were broken off ------------------------------------------------------------------------------------
@@ -301,6 +354,7 @@ def test_a_kill_at_any_write_of_the_deletion_leaves_nothing_to_the_next_driver(t
             driver.completed.discard(1)
             driver.leftovers.of_savepoint(failed)
             driver.leftovers.look_again()
+            driver.leftovers.confirm_savepoints()
         except Crash:
             pass
         else:
@@ -314,4 +368,4 @@ def test_a_kill_at_any_write_of_the_deletion_leaves_nothing_to_the_next_driver(t
         left = [key for key in (info.key for info in store.list("")) if "/log/" not in key]
         assert [key for key in left if not key.startswith("by-name/")] == []
         assert following.log.refresh().doomed_savepoints == ()
-    assert number == 7
+    assert number == 8

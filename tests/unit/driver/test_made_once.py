@@ -80,7 +80,8 @@ def test_a_file_where_a_folder_was_is_not_waited_for(tmp_path: Path) -> None:
 
 def test_a_request_makes_no_folder_before_the_log_is_read(tmp_path: Path) -> None:
     identity = JobIdentity(job_uid="u")
-    unclaimed = CurrentParts(JobView(identity, "job", "default", "hashmap", clock.SystemClock()))
+    time = clock.SystemClock()
+    unclaimed = CurrentParts(JobView(identity, "job", "default", "hashmap", time), time)
     Targets(S3Settings(), lambda: "", made=unclaimed.may_make_target).require(f"file://{tmp_path}/kept/below")
     assert list(tmp_path.iterdir()) == []
 

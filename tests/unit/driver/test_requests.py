@@ -43,3 +43,15 @@ def test_a_trigger_id_that_was_used_for_something_else_is_refused() -> None:
     assert "({'target_directory': None, 'stop': False, 'drain': False, 'format_type': 'canonical'})" in str(
         refused.value
     )
+
+
+def test_a_request_that_has_ended_stays_as_it_is() -> None:
+    requests = Requests()
+    requests.add(SavepointTrigger(trigger_id="t"))
+    requests.update("t", SavepointPhase.COMPLETED, location="file:///s")
+    told = requests.find("t")
+    requests.update("t", SavepointPhase.FAILED, failure="a late thread's")
+    requests.update("t", SavepointPhase.IN_PROGRESS, epoch=7)
+    requests.update("forgotten", SavepointPhase.FAILED)
+    assert requests.find("t") == told
+    assert requests.find("forgotten") is None

@@ -262,6 +262,12 @@ def logged(state: LogState, trigger_id: str) -> LoggedSavepoint:
     return LoggedSavepoint(LoggedPhase.UNKNOWN)
 
 
+def is_left_to_a_newer(state: LogState, url: str, incarnation: int) -> bool:
+    """Whether ``incarnation`` can no longer complete its savepoint at ``url`` (empty: not even begun), because a newer
+    one has begun, which takes another one for the same request. Pure."""
+    return state.incarnation > incarnation and url not in {committed.url for committed in state.savepoints}
+
+
 def folder_of(url: str) -> str:
     """The folder of a snapshot that is named by its folder or by its ``_metadata``, in the form that we compare."""
     folder = naming.normalise_url(url)

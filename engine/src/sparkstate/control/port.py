@@ -91,7 +91,10 @@ class JobControl(Protocol):
         """
 
     def savepoint(self, trigger_id: str) -> documents.SavepointStatus | None:
-        """From memory, else from the storage (a request may have been answered by an earlier driver)."""
+        """From memory, else from the storage (a request may have been answered by an earlier driver).
+
+        Raises ``StorageUnavailable`` if that does not answer in time.
+        """
 
     def key_state(self, uid: str, state: str, key: JsonValue, namespace: JsonValue) -> documents.KeyState:
         """Committed state of one key; ``key`` is a list for several key columns.

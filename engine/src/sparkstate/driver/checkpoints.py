@@ -111,10 +111,16 @@ class Checkpoints:
     def after_commit(
         self, epoch: int, watermarks: Watermarks, position: Callable[[], CapturedPosition], *, changed: bool
     ) -> None:
-        """Begin what is due. Raises what a checkpoint's failure means for the job."""
+        """Begin what is due. Raises what a checkpoint's failure means for the job.
+
+        A savepoint that stops the job waits for the end of the next epoch, and so do those behind it. Its request came
+        after the epochs' loop had called :meth:`stop_requested`, and only that loop drains and stops the job.
+        """
         self.require_sound()
         under_way = self._current is not None
         request = self.next_request()
+        if request is not None and request.stop:
+            request = None
         # While a checkpoint is under way a wish for one stays: the one under way may be of an earlier epoch.
         wanted = open_requests(request, checkpoint=not under_way and self._requests.take_checkpoint())
         if self._coordinator.begins(wanted, self.unsaved.held_bytes, under_way=under_way, changed=changed):

@@ -15,12 +15,13 @@ from typing import TypeVar
 
 from sparkstate import clock
 from sparkstate.checkpoint.metadata import Committable
+from sparkstate.checkpoint.savepoint import is_left_to_a_newer
 from sparkstate.driver.answers import Answers, take_snapshot, tell_ended
 from sparkstate.driver.fatal_failure import OF_THE_JOB, FatalFailure
 from sparkstate.driver.job_storage import JobStorage
 from sparkstate.driver.long_savepoint import PATIENCE_S, LongSavepoint
 from sparkstate.driver.notifier import Notifier
-from sparkstate.driver.pending_checkpoint import BegunSavepoint, PendingCheckpoint, PendingSavepoint, parts_of
+from sparkstate.driver.pending_checkpoint import BegunSavepoint, PendingCheckpoint, parts_of
 from sparkstate.driver.requests import Requests
 from sparkstate.handles import ShardHandle
 from sparkstate.settings import CheckpointSettings
@@ -126,15 +127,19 @@ class Companion:
         self._ended(pending, recorded, shards)
 
     def fail(self, pending: PendingCheckpoint, error: Exception) -> None:
-        """Tell who asked for it, if somebody did, and drop what is stored of it."""
+        """Tell who asked for it, if somebody did, and drop what is stored of it. Once: the failure of its checkpoint
+        that may follow is not why the savepoint failed."""
         failed = pending.savepoint
         if failed is None:
             return
-        pending.savepoint = PendingSavepoint(failed.trigger, failed.savepoint_id)
-        self._notifier.savepoint_failed(pending, failed, error)
+        pending.savepoint = None
+        url = failed.url if isinstance(failed, BegunSavepoint) else ""
+        # Else the request stays open: the newer incarnation serves it.
+        if not is_left_to_a_newer(self._storage.log.state, url, self._group.incarnation):
+            self._notifier.savepoint_failed(pending, failed, error)
         tell_ended(self._group, failed.savepoint_id, self._fatal, completed=False)
-        if isinstance(failed, BegunSavepoint):
-            self._storage.leftovers.of_savepoint(failed.url)
+        if url:
+            self._storage.leftovers.of_savepoint(url)
 
     def _ended(
         self,

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from sparkstate.checkpoint.savepoint import logged
+from sparkstate.clock import Clock
 from sparkstate.control.documents import DriverPhase
 from sparkstate.driver import savepoint_targets
 from sparkstate.driver.claimed_lineage import ClaimedLineage
 from sparkstate.driver.control import Slots
+from sparkstate.driver.log_reading import LogReading
 from sparkstate.driver.view import JobView
 from sparkstate.log.records import SavepointCommitted
 
@@ -13,8 +16,9 @@ from sparkstate.log.records import SavepointCommitted
 class CurrentParts:
     """Written by the driver as its life goes on, read by the endpoint's threads; each attribute is replaced whole."""
 
-    def __init__(self, view: JobView) -> None:
+    def __init__(self, view: JobView, clock: Clock) -> None:
         self._view = view
+        self._log_reading = LogReading(clock)
         self.claimed: ClaimedLineage | None = None
         """None until the job's state is claimed."""
         self.incarnation: Slots | None = None
@@ -25,8 +29,9 @@ class CurrentParts:
         return self.incarnation if self._view.phase in (DriverPhase.RUNNING, DriverPhase.PAUSED) else None
 
     def find_savepoint(self, trigger_id: str) -> SavepointCommitted | None:
-        """From the log."""
-        return self.claimed.find_savepoint(trigger_id) if self.claimed else None
+        """From the log. Comes back while its storage hangs: raises ``StorageUnavailable``."""
+        claimed = self.claimed
+        return logged(self._log_reading.state_of(claimed), trigger_id).committed if claimed else None
 
     def lineage_url(self) -> str:
         """Where the job's state lies; empty before it is claimed."""

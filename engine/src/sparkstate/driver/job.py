@@ -34,7 +34,7 @@ class JobDriver:
         self._context = context
         self._restarts = Restarts(context)
         self._homes = LastHomes()
-        self.current = CurrentParts(context.view)
+        self.current = CurrentParts(context.view, context.clock)
 
     def run(self) -> Outcome:
         """Until the job ends. Raises the error that ended it, if there was one."""

@@ -183,6 +183,7 @@ class JobStorage:
         """Its record in the log: the savepoint is complete. Given up, that is open until a restart reads the log."""
         doing = f"record savepoint {record.trigger_id}"
         self._insist(doing, lambda: self.savepoints.record(record), given_up)
+        self.leftovers.confirm_savepoints()
 
     def begin_savepoint(self, request: SavepointTrigger, checkpoint_id: int, incarnation: int) -> str:
         """Name the savepoint's folder in the log; :meth:`make_savepoint_folder` makes it."""

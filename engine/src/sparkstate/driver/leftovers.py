@@ -1,12 +1,15 @@
 """Leftovers of failed checkpoints, failed savepoints and killed writers: deleted beside the job, once known to be dead.
 
 Files of a checkpoint that never becomes complete are deleted when the log has its tombstone, and once more after the
-next completed checkpoint, because its slots may have gone on for a while. Sweeps delete what older incarnations left;
-this module deletes only the parts of interrupted uploads, which no listing of objects shows. All of it runs
-beside the job, and a storage that refuses it, or is away, keeps nobody waiting: the next incarnation tries again.
-A storage may also hang for ever, so there is a thread for the job's own places, and one for each other place, where the
-job need not be able to write: the folder or bucket above a savepoint or a former sink. None of them holds up a restart,
-or another place.
+next completed checkpoint, because its slots may have gone on for a while. Slots write savepoints beside checkpoints, so
+no checkpoint shows that they have ended with a savepoint that failed: the log goes on to condemn its folder until a
+later savepoint is stored, or the next incarnation begins.
+
+Sweeps delete what older incarnations left; this module deletes only the parts of interrupted uploads, which no listing
+of objects shows. All of it runs beside the job, and a storage that refuses it, or is away, keeps nobody waiting: the
+next incarnation tries again. A storage may also hang for ever, so there is a thread for the job's own places, and one
+for each other place, where the job need not be able to write: the folder or bucket above a savepoint or a former sink.
+None of them holds up a restart, or another place.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import logging
 import queue
 import threading
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
 from functools import partial
 
 from sparkstate import errors
@@ -29,6 +33,15 @@ from sparkstate.storage.objectstore import ObjectStore
 
 _log = logging.getLogger("sparkstate.driver")
 _Work = Callable[[], object]
+
+
+@dataclass(frozen=True)
+class _LaterDeletion:
+    """A deletion that is carried out once more. ``url``: of the savepoint, empty for a checkpoint."""
+
+    lane: Lane
+    work: _Work
+    url: str = ""
 
 
 class Lane:
@@ -115,7 +128,8 @@ class Leftovers:
         self._sinks = sinks
         self._outages = outages
         self._lock = threading.Lock()
-        self._again: list[tuple[Lane, _Work]] = []
+        self._again: list[_LaterDeletion] = []
+        self._unconfirmed: list[_LaterDeletion] = []
         self.own = Lane("leftovers")
         self._elsewhere = Lanes("leftovers-elsewhere")
 
@@ -127,7 +141,9 @@ class Leftovers:
             for url in self._sinks:
                 file_sink.discard_staged(self._open(url), self._lineage.id, incarnation, checkpoint_id)
 
-        self._do(self.own, delete, delete)
+        with self._lock:
+            self._again.append(_LaterDeletion(self.own, delete))
+        self.own.put(delete)
 
     def of_savepoint(self, url: str) -> None:
         """It has failed, and its slots have been told."""
@@ -135,21 +151,36 @@ class Leftovers:
         def abandon(*, confirm: bool) -> None:
             self._told(url, lambda: self._savepoints.abandon(url, confirm=confirm))
 
-        self._do(self._elsewhere.of(url), partial(abandon, confirm=False), partial(abandon, confirm=True))
+        lane, delete = self._elsewhere.of(url), partial(abandon, confirm=False)
+        with self._lock:
+            self._again.append(_LaterDeletion(lane, delete, url))
+            self._unconfirmed.append(_LaterDeletion(lane, partial(abandon, confirm=True), url))
+        lane.put(delete)
 
     def look_again(self) -> None:
         """A later checkpoint is complete, so the writers for an earlier one have ended."""
         with self._lock:
             again, self._again = self._again, []
-        for lane, work in again:
-            lane.put(work)
+        for one in again:
+            one.lane.put(one.work)
+
+    def confirm_savepoints(self) -> None:
+        """All slots have stored a later savepoint. They write one after another, so they have ended with those that
+        failed before it."""
+        with self._lock:
+            confirmed, self._unconfirmed = self._unconfirmed, []
+            # Else the next checkpoint would condemn their folders anew.
+            urls = {one.url for one in confirmed}
+            self._again = [one for one in self._again if one.url not in urls]
+        for one in confirmed:
+            one.lane.put(one.work)
 
     def of_older_incarnations(self, incarnation: int, number: int, former: Iterable[str]) -> None:
         """Drop uploads that were broken off, savepoints that were given up, and what was staged in the ``former``
         folders of sinks. ``number``: the entry of the log with which ``incarnation`` began; what was begun after it may
         be a living writer's."""
         with self._lock:
-            self._again = []
+            self._again, self._unconfirmed = [], []
 
         def is_dead(key: str) -> bool:
             written = layout.written_by(key)
@@ -188,8 +219,3 @@ class Leftovers:
         """Tried once; as long as it hangs, the status says so."""
         with self._outages.under_way(url, "delete the leftovers of a failed operation", awaited=False):
             work()
-
-    def _do(self, lane: Lane, now: _Work, again: _Work) -> None:
-        with self._lock:
-            self._again.append((lane, again))
-        lane.put(now)

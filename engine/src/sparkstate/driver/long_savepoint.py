@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from sparkstate import clock, errors
+from sparkstate.checkpoint.savepoint import is_left_to_a_newer
 from sparkstate.control.documents import SavepointPhase
 from sparkstate.driver.answers import Answers
 from sparkstate.driver.job_storage import JobStorage
@@ -167,7 +168,8 @@ class LongSavepoint:
         return True
 
     def _failed(self, taken: _TakenSavepoint, error: Exception) -> None:
-        if self.trigger_id is not None:
+        left = is_left_to_a_newer(self._storage.log.state, taken.savepoint.url, self._group.incarnation)
+        if self.trigger_id is not None and not left:
             # First: a request that is open while nothing is pending is served again, in the folder that is deleted now.
             self._requests.update(self.trigger_id, SavepointPhase.FAILED, failure=str(error))
         self._taken = self._stored = None

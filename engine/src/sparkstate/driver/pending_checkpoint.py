@@ -25,7 +25,7 @@ _LOOK_S = 0.1
 
 @dataclass(frozen=True)
 class PendingSavepoint:
-    """A savepoint that somebody has asked for, with its number. It has no folder: not yet, or it has failed."""
+    """A savepoint that somebody has asked for, with its number. It has no folder yet."""
 
     trigger: SavepointTrigger
     savepoint_id: int
@@ -54,7 +54,8 @@ class PendingCheckpoint:
     """By the monotonic clock, s."""
     mark: Mark
     savepoint: PendingSavepoint | None = None
-    """The savepoint that came with it. None: nobody has asked for one, or it goes on beside later checkpoints."""
+    """The savepoint that came with it. None: nobody has asked for one, or it has failed, or it goes on beside later
+    checkpoints of the job."""
     only_with_savepoint: bool = False
     """Whether a restart must not go back to it if that savepoint fails."""
     base: int = -1

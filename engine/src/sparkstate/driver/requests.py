@@ -91,12 +91,14 @@ class Requests:
             return tuple(name for name, each in found if each.answer.status is SavepointPhase.PENDING)
 
     def update(self, trigger_id: str, phase: SavepointPhase, **changes: object) -> None:
-        """Note progress."""
+        """Note progress. A request that has ended stays as it is: a thread of an older incarnation may come late, and
+        even find it forgotten."""
         if "failure" in changes:
             changes["failure"] = cut(str(changes["failure"]), FAILURE)
         with self._lock:
-            pending = self._savepoints[trigger_id]
-            pending.answer = pending.answer.model_copy(update={"status": phase, **changes})
+            pending = self._savepoints.get(trigger_id)
+            if pending is not None and pending.open:
+                pending.answer = pending.answer.model_copy(update={"status": phase, **changes})
 
     def fail_open(self, why: str) -> None:
         """The job ended: nobody will serve what is open."""

@@ -180,11 +180,9 @@ def _told(troubles: Mapping[str, _Trouble]) -> tuple[StorageAway, ...]:
     )
 
 
-def heard(action: Callable[[], T], ending: Callable[[], bool]) -> T:
-    """The result of ``action``, which runs in a thread of its own and may hang for as long as a storage lets it.
-
-    Raises ``Ending`` as soon as the job is asked to end. The thread is then left to the end of the process.
-    """
+def begun(action: Callable[[], T], name: str) -> futures.Future[T]:
+    """The result to come of ``action``, which runs in a thread of its own and may hang for as long as a storage lets
+    it. Nobody ends the thread, which may stay until the end of the process."""
     result: futures.Future[T] = futures.Future()
 
     def run() -> None:
@@ -194,7 +192,16 @@ def heard(action: Callable[[], T], ending: Callable[[], bool]) -> T:
             result.set_exception(error)
 
     # No executor: at the end of the process Python waits for the threads of one.
-    threading.Thread(target=run, name="heard", daemon=True).start()
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return result
+
+
+def heard(action: Callable[[], T], ending: Callable[[], bool]) -> T:
+    """The result of ``action``, which runs as :func:`begun` says.
+
+    Raises ``Ending`` as soon as the job is asked to end.
+    """
+    result = begun(action, "heard")
     while not futures.wait((result,), _LOOK_S).done:
         if ending():
             raise Ending("the job was asked to end while it waited")

@@ -36,6 +36,7 @@ class SlotGroup:
         self._ends = [SlotClient(address, key, local_host) for address in addresses]
         self._clients = (*self._epochs, *self._questions, *self._snapshots, *self._signs, *self._ends)
         self._pool = ThreadPoolExecutor(len(self._clients), thread_name_prefix="slots")
+        self._closed = False
 
     def __len__(self) -> int:
         return len(self.addresses)
@@ -86,9 +87,14 @@ class SlotGroup:
         expect: type[_R],
         timeout_s: float | None,
     ) -> list[_R]:
-        futures = [
-            self._pool.submit(c.call, request(slot), expect, timeout_s) for slot, c in enumerate(clients)
-        ]
+        try:
+            futures = [
+                self._pool.submit(c.call, request(slot), expect, timeout_s) for slot, c in enumerate(clients)
+            ]
+        except RuntimeError as error:
+            if not self._closed:
+                raise
+            raise errors.SlotLost("the incarnation of these slots has ended") from error
         failures = [failure for future in futures if (failure := future.exception()) is not None]
         if failures:
             raise min(failures, key=lambda failure: isinstance(failure, errors.SlotLost))
@@ -105,7 +111,8 @@ class SlotGroup:
             client.give_up()
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close the connections. Whoever comes later finds the slots lost: a storage may have held up its thread."""
+        self._closed = True
         for client in self._clients:
             client.close()
         self._pool.shutdown(wait=False)
