@@ -7,6 +7,7 @@ as somebody needs it.
 from __future__ import annotations
 
 from sparkstate_operator import custom_resources
+from sparkstate_operator.core import locations
 from sparkstate_spec import layers
 from sparkstate_spec.given import JOB
 
@@ -14,7 +15,6 @@ IN_USE = "InUse"
 """The reason of a snapshot whose deletion waits for a job. Its data stays until that job has state of its own."""
 GOES = "DataIsDeleted"
 """The reason once a command may have deleted a part of it. From then on the data serves nobody."""
-_METADATA = "/_metadata"
 
 
 def needs(job: custom_resources.Job, name: str, uri: str) -> bool:
@@ -23,9 +23,19 @@ def needs(job: custom_resources.Job, name: str, uri: str) -> bool:
         return False
     start = job.status.get("start") or {}
     # Void once the job has completed a checkpoint of its own (``StartInstruction``).
-    if _folder(str(start.get("uri") or "")) == _folder(uri):
+    if locations.folder(str(start.get("uri") or "")) == locations.folder(uri):
         return True
     return _names(job, name, uri) and _is_not_carried_out(job)
+
+
+def restored_uri(spec: custom_resources.Document) -> str:
+    """The URL that a spec restores from, by the field, or by one of Flink's keys that mean it
+    (``execution.state-recovery.path``); empty if it names none."""
+    try:
+        leaf = layers.fold(spec, JOB).get("restoreFrom.uri")
+    except (ValueError, TypeError, LookupError, AttributeError):  # a spec that nobody has judged
+        return custom_resources.told(spec, "restoreFrom.uri")
+    return str(leaf.value) if leaf is not None else ""
 
 
 def can_be_restored(snapshot: custom_resources.Snapshot) -> bool:
@@ -37,16 +47,7 @@ def can_be_restored(snapshot: custom_resources.Snapshot) -> bool:
 
 def _names(job: custom_resources.Job, name: str, uri: str) -> bool:
     by_name = custom_resources.told(job.spec, "restoreFrom.snapshotRef.name")
-    return by_name == name or _folder(_uri(job.spec)) == _folder(uri)
-
-
-def _uri(spec: custom_resources.Document) -> str:
-    """By the field, or by one of Flink's keys that mean it (``execution.state-recovery.path``)."""
-    try:
-        leaf = layers.fold(spec, JOB).get("restoreFrom.uri")
-    except (ValueError, TypeError, LookupError, AttributeError):  # a spec that nobody has judged
-        return custom_resources.told(spec, "restoreFrom.uri")
-    return str(leaf.value) if leaf is not None else ""
+    return by_name == name or locations.folder(restored_uri(job.spec)) == locations.folder(uri)
 
 
 def _is_not_carried_out(job: custom_resources.Job) -> bool:
@@ -57,7 +58,3 @@ def _is_not_carried_out(job: custom_resources.Job) -> bool:
         or status.get("observedGeneration") != job.generation
         or any(status.get(under_way) for under_way in ("intent", "refused", "start"))
     )
-
-
-def _folder(uri: str) -> str:
-    return uri.removesuffix(_METADATA).rstrip("/")
