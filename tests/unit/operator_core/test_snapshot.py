@@ -104,14 +104,6 @@ def test_of_several_things_that_a_savepoint_waits_for_the_first_is_told(
     assert (found.status["phase"], found.status["reason"]) == ("Pending", reason)
 
 
-def test_a_savepoint_is_taken_while_a_new_version_is_only_checked() -> None:
-    """The check may take minutes, and a version that fails it is checked again for as long as the spec stays."""
-    checked = job(running_status(intent={"action": "check", "attempt": 1, "revision": "orders-2"}))
-    for seconds in (0, 601):
-        seen = dataclasses.replace(READY, job=checked, now=NOW + timedelta(seconds=seconds))
-        assert snapshot.decide(seen, revision(), Config()).status["phase"] == "Triggered"
-
-
 # -- one that is being taken -------------------------------------------------------------------------------------------
 
 
