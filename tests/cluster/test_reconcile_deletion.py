@@ -81,6 +81,29 @@ def test_purge_runs_the_engine_and_goes_on_without_it_by_the_deadline(
     assert "DeletionDegraded" in operated.reasons()
 
 
+def test_a_purge_waits_for_a_job_that_has_to_start_from_the_data(operated: OperatedNamespace) -> None:
+    operated.apply(deletion={"policy": "purge"})
+    operated.until_pod(1)
+    with operated.driver() as driver:
+        operated.running()
+        driver.checkpoints_done(1)
+        operated.until_checkpoint(1)
+    operated.apply("copy", restoreFrom={"uri": operated.status()["lastCheckpoint"]["uri"]})
+    operated.until_pod(1, "copy")
+    operated.delete()
+    operated.until_deleting("orders-driver-1")
+    operated.kubelet.finish_deletion("orders-driver-1")
+    operated.cluster.until(
+        lambda: "the job copy has to start from the data" in operated.status().get("message", ""),
+        "the status names the job",
+    )
+    assert operated.cluster.items("jobs", operated.namespace) == []
+    operated.delete("copy")
+    operated.until_deleting("copy-driver-1")
+    operated.until_command("purge")
+    assert "DataInUse" in operated.reasons()
+
+
 @pytest.mark.extra
 def test_a_purge_whose_image_cannot_be_pulled_says_so_until_the_deadline_and_at_it(
     operated: OperatedNamespace,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Mapping
 
 from sparkstate_operator import actions, errors, observed, plan
 from sparkstate_operator.config import Config
@@ -21,12 +22,17 @@ _LONGEST = 2000
 LARGEST = (1 << 20) - (32 << 10)
 """Bytes of an attempt's ConfigMap. The API server takes 1 MiB; the rest is for what only the attempt knows, above all
 the place that it restores from."""
+Verdict = tuple[plan.Revision | None, str]
+"""The revision that a spec is, or why it cannot run."""
 
 
-def judge(job: observed.Job, config: Config) -> tuple[plan.Revision | None, str]:
-    """The revision that the spec is, or None and why it cannot run. Raises nothing."""
+def judge(job: observed.Job, config: Config, known: Mapping[str, plan.Revision] | None = None) -> Verdict:
+    """The revision that the spec is, or None and why it cannot run. Raises nothing.
+
+    ``known``: the job's revisions by name, with the one that runs.
+    """
     try:
-        return _revision(job, config), ""
+        return _revision(job, config, (known or {}).get(str(job.status.get("revision") or ""))), ""
     except errors.SpecInvalid as error:
         return None, str(error)[:_LONGEST]
     except Exception as error:
@@ -40,14 +46,28 @@ def unforeseen(what: str, error: Exception) -> str:
     return f"{what} cannot be turned into pods: {type(error).__name__}: {error}"[:_LONGEST]
 
 
-def _revision(job: observed.Job, config: Config) -> plan.Revision:
-    fixed = settings.KeySpace(int(job.status["shards"])) if job.status.get("shards") else None
-    resolved = settings.resolve(job.spec, config.defaults, fixed)
+def _revision(job: observed.Job, config: Config, old: plan.Revision | None) -> plan.Revision:
+    resolved = settings.resolve(job.spec, config.defaults, _fixed(job, config, old))
     problems.raise_if_any(templates.problems(resolved))
     problems.raise_if_any(memory.problems(resolved, memory.sums(resolved)))
     revision = plan.of_spec(job.name, resolved)
     _rehearse(Context(job, revision, config))
     return revision
+
+
+def _fixed(job: observed.Job, config: Config, old: plan.Revision | None) -> settings.KeySpace | None:
+    """The key space of the state that the job goes on from. A spec that newly asks for no state, or for a savepoint,
+    begins a lineage with a key space of its own: the engine chooses or finds that, and judges the spec by it."""
+    if not job.status.get("shards"):
+        return None
+    wanted = settings.resolve(job.spec, config.defaults)
+    named = any(wanted.get(name) for name in ("startEmpty", "restoreFrom.uri", "restoreFrom.snapshotRef"))
+    told = old is not None and any(
+        old.get(name) != wanted.get(name) for name in ("startEmpty", "restoreFrom")
+    )
+    if named and told:
+        return None
+    return settings.KeySpace(int(job.status["shards"]))
 
 
 def _rehearse(context: Context) -> None:

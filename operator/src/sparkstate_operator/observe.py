@@ -23,7 +23,7 @@ from sparkstate_operator import (
     plan,
 )
 from sparkstate_operator.core import job_life, keys, naming, revisions
-from sparkstate_operator.edges import driver
+from sparkstate_operator.edges import dependant_jobs, driver
 from sparkstate_operator.edges import kube as k
 from sparkstate_operator.edges.driver import Drivers
 from sparkstate_operator.edges.neighbours import Neighbours, Others
@@ -113,6 +113,7 @@ class Observer:
         config_maps = await self._config_maps(mine, namespace, name, uid, deep=deep, wanted=needs_attempts)
         memory.driver.endpoint = _endpoint(job, drivers, config_maps)
         said = await self._report(job, memory.driver.endpoint, heard)
+        commands = await self._with_progress(_commands(mine), namespace)
         seen = observed.ObservedState(
             job=job,
             now=now,
@@ -123,7 +124,7 @@ class Observer:
             children=tuple(child for kind, child in mine if kind in STANDING) if deep else None,
             sightings=dict(memory.attempts.sightings),
             snapshots=snapshots,
-            commands=await self._with_progress(_commands(mine), namespace),
+            commands=commands,
             report=said.report if said is not None else None,
             unheard=said.unheard if said is not None else "",
             never_made=memory.attempts.never_made,
@@ -131,6 +132,7 @@ class Observer:
             unkept=memory.attempts.take_unkept(),
             unwritten=bool(uid) and memory.attempts.unwritten == uid,
             namespace_terminating=job.deleting_at is not None and await self._terminating(namespace),
+            needed_by=await dependant_jobs.of_purge(self._kube, job, snapshots, drivers, commands),
         )
         memory.last.snapshots = tuple(one.resource_version for one in snapshots)
         memory.last.leftovers = len(drivers) > 1 or len(seen.config_maps) > 1
@@ -306,22 +308,12 @@ class Observer:
         terminating = snapshot.deleting_at is not None and await self._terminating(namespace)
         # Between two tries there is no command.
         begun = snapshot.status.get("reason") == dependants.GOES
-        needed_by = "" if terminating or begun else await self._dependant(namespace, snapshot)
+        needed_by = (
+            "" if terminating or begun else await dependant_jobs.of_snapshot(self._kube, namespace, snapshot)
+        )
         return observed.ObservedSnapshot(
             snapshot, now, job, pod, report, others, commands, terminating, needed_by=needed_by
         )
-
-    async def _dependant(self, namespace: str, snapshot: observed.Snapshot) -> str:
-        """Read before the command that deletes is made, and not after: it is a list of all jobs. No earlier list will
-        do, because a job may have been created directly before the snapshot was deleted, to be handed it over."""
-        uri = snapshot.status.get("uri")
-        if snapshot.phase != "Deleting" or snapshot.spec.get("deletionPolicy") != "Delete" or not uri:
-            return ""
-        async for body in self._kube.each(k.JOBS, namespace):
-            job = custom_resources.job_of(body)
-            if dependants.needs(job, snapshot.name, str(uri)):
-                return job.name
-        return ""
 
     async def _asked(
         self, job: observed.Job, snapshot: observed.Snapshot

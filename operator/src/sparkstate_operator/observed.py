@@ -91,6 +91,8 @@ class ObservedState:
     """This same process saw the job before our finalizer was on it,
     and has written no status since: an empty one is not lost."""
     namespace_terminating: bool = False
+    needed_by: str = ""
+    """A job that has to start from this one's data; read only where the data is about to be purged."""
     progress_due: bool = True
     """Whether it is time to write progress into the status."""
     refused: str = ""

@@ -150,7 +150,7 @@ class Reconciler:
             progress_due=True,
         )
         await self._observer.running_revision(seen.job, memory)
-        wanted, invalid = self._judge(key, seen.job)
+        wanted, invalid = self._judge(key, seen.job, memory.attempts.revisions)
         decision = self._decide(seen, memory.attempts.revisions, wanted, invalid)
         if not kept_look.is_quiet(seen.job, decision, self._config):
             return False
@@ -225,7 +225,7 @@ class Reconciler:
         if look.seen.children is not None:
             memory.last.deep_s = now_s
         seen = dataclasses.replace(look.seen, progress_due=self._due(memory))
-        wanted, invalid = self._judge(key, seen.job)
+        wanted, invalid = self._judge(key, seen.job, look.revisions)
         if not lives:
             invalid = (
                 ""  # a deletion goes by the revision that runs, so a spec that cannot run must not hold it up
@@ -294,12 +294,12 @@ class Reconciler:
             )
             return deletion.by_force(seen, self._timeless, f"{type(error).__name__}: {error}")
 
-    def _judge(self, key: Key, job: observed.Job) -> tuple[plan.Revision | None, str]:
+    def _judge(self, key: Key, job: observed.Job, made: Mapping[str, plan.Revision]) -> judging.Verdict:
         """The spec with the chart's defaults, or the reason why it cannot run."""
         known = self._judged.get(key)
         if known is not None and known[:2] == (job.uid, job.generation):
             return known[2:]
-        verdict = judging.judge(job, self._config)
+        verdict = judging.judge(job, self._config, made)
         self._judged[key] = (job.uid, job.generation, *verdict)
         return verdict
 

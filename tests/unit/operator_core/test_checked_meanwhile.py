@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from support.scene.decisions import NOW, acts, job, pod, revision, running_status, stored
 
-from sparkstate_operator import actions, observed
+from sparkstate_operator import actions, labels, observed
 from sparkstate_operator.config import Config
-from sparkstate_operator.decide import decide
+from sparkstate_operator.decide import decide, snapshot
 
 HOURLY: dict[str, Any] = {"savepoints": {"interval": "1h"}}
 NEWER: dict[str, Any] = {**HOURLY, "image": "example/job:2"}
@@ -62,3 +62,16 @@ def test_a_driver_that_recovers_meanwhile_is_not_replaced_without_an_answer(
     again = look(found.status, 65, report=RUNNING, commands=(command,))
     assert (again.status["phase"], again.status["intent"]["action"]) == ("Running", "check")
     assert not acts(again, actions.DeletePod)
+
+
+@pytest.mark.parametrize("later_s", [2, 601])
+def test_a_savepoint_is_taken_though_the_check_goes_on(
+    asked: tuple[dict[str, Any], observed.Command], later_s: float
+) -> None:
+    """It waited, and a version that fails its check is checked again for as long as the spec stays."""
+    status, _ = asked
+    wanted = {"jobRef": {"name": "orders"}}
+    one = observed.Snapshot("s", "s-1", "1", 1, NOW, wanted, {}, {}, {}, (labels.FINALIZER,))
+    now, report = NOW + timedelta(seconds=later_s), observed.Report({"phase": "RUNNING"})
+    seen = observed.ObservedSnapshot(one, now, job(status, generation=2, **NEWER), pod(), report)
+    assert snapshot.decide(seen, OLD, Config()).status["phase"] == "Triggered"

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from support.scene.decisions import NOW, acts, job, look, pod, revision, running_status, trace
 
-from sparkstate_operator import actions, labels, observed
+from sparkstate_operator import actions, dependants, labels, observed
 from sparkstate_operator.config import Config
 from sparkstate_operator.core import deadlines, naming
-from sparkstate_operator.decide import deletion
+from sparkstate_operator.decide import deletion, snapshot_deletion
 
 BEGUN = {"action": "delete", "attempt": 1, "since": "2026-01-01T12:00:00Z"}
 DENIED = {"message": "access denied"}
@@ -232,3 +232,59 @@ def test_a_purge_beside_a_pod_whose_end_nobody_confirms_looks_at_its_own_pace(
     as long as the purge took."""
     lost = pod(deleting_at=NOW - timedelta(hours=1), ready=False)
     assert look(deleted("purge", lost, commands=commands)).wait_s == wait_s
+
+
+# -- a purge of data that another job has to start from ----------------------------------------------------------------
+
+
+def test_a_purge_waits_for_a_job_that_has_to_start_from_the_data_and_says_so_once() -> None:
+    seen = deleted("purge", needed_by="copy", commands=())
+    waits = look(seen)
+    assert not waits.actions and waits.wait_s == snapshot_deletion.LOOK_S
+    assert "the job copy has to start from the data" in waits.status["message"]
+    assert [(note.reason, note.warning) for note in waits.notes] == [("DataInUse", True)]
+    again = dataclasses.replace(seen, job=dataclasses.replace(seen.job, status=waits.status))
+    assert look(again).notes == ()
+    free = look(dataclasses.replace(again, needed_by=""))
+    assert taken(free) == "purged" and "message" not in free.status
+    begun = look(dataclasses.replace(seen, commands=(purging(),)))
+    assert "message" not in begun.status, "a part of the data may be gone"
+
+
+def test_at_the_deadline_the_data_that_a_job_needs_stays() -> None:
+    ends = look(later(deleted("purge", needed_by="copy")))
+    assert acts(ends, actions.RemoveFinalizer) and not acts(ends, actions.CreateCommand)
+    (told,) = (note.message for note in ends.notes if note.reason == "DeletionDegraded")
+    assert "(the job copy has to start from the data): " in told and "stays" in told
+
+
+PLACE = "s3://b/state/savepoints/savepoint-1"
+SOURCE = job(
+    {"lastCheckpoint": {"uri": "s3://b/state/5f3a/chk-9"}, "lastSavepoint": {"uri": f"{PLACE}-last"}}
+)
+OWN = observed.Snapshot("one", "s-1", "1", 1, NOW, {}, {"phase": "Completed", "uri": PLACE}, {}, {}, ())
+RAN = {"attempt": 3, "observedGeneration": 1}
+
+
+@pytest.mark.parametrize(
+    ("status", "restored", "needed"),
+    [
+        ({}, {"snapshotRef": {"name": "one"}}, True),
+        ({}, {"snapshotRef": {"name": "another"}}, False),
+        ({}, {"uri": f"{PLACE}/_metadata"}, True),
+        ({}, {"uri": f"{PLACE}-last/"}, True),
+        ({}, {"uri": "s3://b//state/5f3a/chk-7"}, True),
+        ({}, {"uri": "s3://b/state/5f3a0/chk-7"}, False),
+        ({}, {"uri": f"{PLACE}0"}, False),
+        (RAN, {"uri": PLACE}, False),
+        ({**RAN, "start": {"uri": PLACE}}, {"latest": True}, True),
+        ({**RAN, "start": {"latest": True}}, {"latest": True}, False),
+    ],
+)
+def test_a_purge_deletes_snapshots_the_last_savepoint_and_the_checkpoints(
+    status: dict[str, Any], restored: dict[str, Any], needed: bool
+) -> None:
+    other = job(status, restoreFrom=restored)
+    assert dependants.needs_data_of(other, SOURCE, [OWN]) == needed
+    assert not dependants.needs_data_of(job(status, deleting=True, restoreFrom=restored), SOURCE, [OWN])
+    assert not dependants.needs_data_of(other, job({}), []), "it has stored nothing"

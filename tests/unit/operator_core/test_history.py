@@ -270,9 +270,18 @@ def test_a_lowered_limit_deletes_a_few_at_a_time_and_slow_deletions_hold_up_no_o
 
 
 @pytest.mark.parametrize("place", ["spec", "intent", "refused"])
-def test_a_savepoint_that_the_job_is_to_start_from_is_kept(place: str) -> None:
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"restoreFrom": {"uri": "s3://bucket/old"}},
+        {"restoreFrom": {"uri": "s3://bucket//old/_metadata"}},
+        {"configuration": {"execution.state-recovery.path": "s3://bucket/old/"}},
+    ],
+    ids=["field", "other spelling", "Flink's key"],
+)
+def test_a_savepoint_that_the_job_is_to_start_from_is_kept(place: str, named: dict[str, object]) -> None:
     """The version that asks for it may not run yet: it is refused, checked, or its spec is not valid."""
-    asking = {"restoreFrom": {"uri": "s3://bucket/old"}, "image": "example/job:2"}
+    asking = {**named, "image": "example/job:2"}
     limits = {"savepoints": {"maxCount": 1, "interval": "1h"}}
     periodic = {labels.SNAPSHOT_TYPE: labels.PERIODIC}
 

@@ -9,6 +9,8 @@ import pytest
 from support.scene.decisions import NOW, job, look, pod, revision, running_status
 
 from sparkstate_operator import actions, clock, observed
+from sparkstate_operator.config import Config
+from sparkstate_operator.decide import decide
 
 DEADLINE: dict[str, Any] = {"progressDeadlineSeconds": 120}
 RUNNING = observed.Report({"phase": "RUNNING"})
@@ -21,7 +23,7 @@ class Watched:
         self.spec = {**DEADLINE, **spec}
         self.revision = revision(**self.spec).name
         self.status: dict[str, Any] = running_status(phase=phase, revision=self.revision)
-        self.now = NOW
+        self.now, self.generation = NOW, 1
 
     def look(
         self, after_s: float = 0.0, *, ready: bool = False, of_pod: dict[str, Any] | None = None
@@ -29,7 +31,10 @@ class Watched:
         self.now += timedelta(seconds=after_s)
         driver = pod(ready=ready, revision=self.revision, **(of_pod or {}))
         around = observed.ObservedState(
-            job(self.status, **self.spec), self.now, drivers=(driver,), report=RUNNING if ready else None
+            job(self.status, generation=self.generation, **self.spec),
+            self.now,
+            drivers=(driver,),
+            report=RUNNING if ready else None,
         )
         decision = look(around)
         self.status = dict(decision.status)
@@ -110,3 +115,63 @@ def test_time_in_which_nothing_was_to_progress_does_not_count(before: str) -> No
     one.look(after_s=119)
     assert one.conditions()["Progressing"] == ("True", "Starting")
     assert told(one.look(after_s=2))
+
+
+class Changed(Watched):
+    """The same job, whose spec is changed while it is not ready."""
+
+    def change(self, after_s: float, **spec: Any) -> actions.Decision:
+        self.now += timedelta(seconds=after_s)
+        old, self.spec = revision(**self.spec), {**self.spec, **spec}
+        self.generation = self.status["observedGeneration"] + 1
+        driver, new = pod(ready=False, revision=old.name), revision(**self.spec)
+        around = observed.ObservedState(
+            job(self.status, generation=self.generation, **self.spec), self.now, drivers=(driver,)
+        )
+        decision = decide(around, {old.name: old}, new, "", Config())
+        self.status = {**decision.status, "phase": "Starting", "revision": new.name}
+        self.status.pop("intent", None)
+        self.revision = new.name
+        return decision
+
+
+MENDED = {"image": "example/job:2", "upgradeCheck": False}
+
+
+def test_a_job_that_was_late_has_the_whole_time_again_for_the_spec_that_mends_it() -> None:
+    """Tools that wait for the new generation gave up at once: it was Stalled from the first look on."""
+    one = Changed()
+    one.look()
+    assert told(one.look(after_s=130))
+    changed = one.change(3600, **MENDED)
+    found = one.conditions()
+    assert found["Progressing"] == ("True", "Upgrading") and "Stalled" not in found
+    assert not told(changed) and changed.wait_s is not None
+    assert {each["observedGeneration"] for each in one.status["conditions"]} == {2}
+    one.look(after_s=119)
+    assert "Stalled" not in one.conditions()
+    assert told(one.look(after_s=2))
+
+
+def test_a_new_spec_has_the_whole_time_though_the_one_before_was_not_late_yet() -> None:
+    one = Changed()
+    one.look()
+    one.change(100, **MENDED)
+    one.look(after_s=60)
+    assert "Stalled" not in one.conditions()
+    assert told(one.look(after_s=61))
+
+
+@pytest.mark.parametrize(
+    "spec", [{"slots": 0}, {"state": "running"}], ids=["a spec that cannot run", "a spec that is the same"]
+)
+def test_a_spec_that_changes_nothing_gives_no_more_time(spec: dict[str, Any]) -> None:
+    one = Watched()
+    one.look()
+    one.look(after_s=130)
+    invalid = "" if "state" in spec else "spec.slots is 0"
+    known = {one.revision: revision(**one.spec)}
+    changed = job(one.status, generation=2, **{**one.spec, **spec})
+    seen = observed.ObservedState(changed, one.now, drivers=(pod(ready=False, revision=one.revision),))
+    found = decide(seen, known, None if invalid else known[one.revision], invalid, Config())
+    assert "Stalled" in {each["type"] for each in found.status["conditions"]}

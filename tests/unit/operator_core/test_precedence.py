@@ -173,6 +173,7 @@ def live(lives: int) -> None:
     for seed in range(2 * lives):
         list(snapshot_lives.Life(random.Random(seed).choice, dict(LATE) if seed % 2 else {}).steps(6))
     look(observed.ObservedState(job(PURGED, deleting=True), NOW))
+    look(observed.ObservedState(job(PURGED, deleting=True), NOW, needed_by="other"))
     for after_s in (1, 60):
         now = NOW + timedelta(seconds=after_s)
         look(observed.ObservedState(job(PURGED, deleting=True), now, commands=(UNPURGED,)))

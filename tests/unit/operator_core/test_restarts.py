@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from datetime import timedelta
 from typing import Any
 
@@ -103,6 +104,86 @@ def test_the_kubelet_starts_no_driver_again_whose_first_failure_ends_the_job(
     assert isinstance(restarts.answer(wanted, [], NOW), restarts.Restart) is may
     context = parts.Context(job(restart=restart), wanted, Config())
     assert driver.pod(context, 1)["spec"]["restartPolicy"] == ("OnFailure" if may else "Never")
+
+
+def crash_loop(spec: dict[str, Any]) -> dict[str, Any]:
+    """The status in the end of a job whose driver crashes 5 s after each start, with the pauses of the kubelet."""
+    wanted, now = revision(**spec), NOW
+    status, attempt, restarted = {**running_status(), "revision": wanted.name}, 1, 0
+    while status["phase"] != "Failed":
+        now += timedelta(seconds=5)
+        loops = pod(
+            attempt,
+            revision=wanted.name,
+            ready=False,
+            waiting="CrashLoopBackOff" if restarted else "",
+            restarts=restarted,
+            last_ended=dataclasses.replace(ended(137, "OOMKilled"), at=now),
+        )
+        status = dict(look(observed.ObservedState(job(status, **spec), now, drivers=(loops,))).status)
+        if "intent" in status:
+            attempt, restarted, now = status["attempt"], 0, now + timedelta(minutes=1)
+            del status["intent"]
+            status["phase"] = "Starting"
+        elif status["phase"] != "Failed":
+            now += timedelta(seconds=min(10 * 2**restarted, 300))
+            restarted += 1
+            runs = dataclasses.replace(loops, waiting="", restarts=restarted)
+            status = dict(look(observed.ObservedState(job(status, **spec), now, drivers=(runs,))).status)
+    return status
+
+
+@pytest.mark.parametrize(
+    ("restart", "allowed"),
+    [
+        ({"strategy": "fixed-delay", "fixedDelay": {"attempts": 3, "delay": "1s"}}, 3),
+        ({"strategy": "fixed-delay", "fixedDelay": {"attempts": 3, "delay": "10m"}}, 3),
+        ({"strategy": "fixed-delay", "fixedDelay": {"attempts": 10, "delay": "1m"}}, 10),
+        ({"strategy": "exponential-delay", "exponentialDelay": {"attemptsBeforeResetBackoff": 7}}, 7),
+        (
+            {
+                "strategy": "failure-rate",
+                "failureRate": {"maxFailuresPerInterval": 5, "failureRateInterval": "24h", "delay": "1s"},
+            },
+            4,
+        ),
+    ],
+    ids=["short delay", "long delay", "many attempts", "growing delay", "failure rate"],
+)
+def test_a_strategy_allows_as_many_restarts_by_kubelet_and_operator_together_as_it_says(
+    restart: dict[str, Any], allowed: int
+) -> None:
+    """Those of the kubelet were forgotten with their pod: a job with 10 attempts was restarted 65 times. The first one
+    in each pod comes before anybody can look, so there may be one more."""
+    status = crash_loop({"restart": restart})
+    assert status["restarts"]["total"] - allowed in (0, 1)
+    assert status["restarts"]["kubelet"] > 0 and "recent" not in status["restarts"]
+
+
+def test_restarts_by_the_kubelet_count_at_their_time() -> None:
+    """A container that crashes once a week is no storm of failures."""
+    rate = {"maxFailuresPerInterval": 3, "failureRateInterval": "1h", "delay": "1s"}
+    spec = {"restart": {"strategy": "failure-rate", "failureRate": rate}}
+    wanted, now = revision(**spec), NOW
+    status: dict[str, Any] = {**running_status(), "revision": wanted.name}
+    for restarted in range(1, 8):
+        now += timedelta(days=7)
+        crashed = pod(
+            revision=wanted.name, restarts=restarted, last_ended=dataclasses.replace(ended(137), at=now)
+        )
+        status = dict(look(observed.ObservedState(job(status, **spec), now, drivers=(crashed,))).status)
+    assert (status["phase"], status["restarts"]["kubelet"]) == ("Running", 7)
+    loops = dataclasses.replace(crashed, ready=False, waiting="CrashLoopBackOff")
+    found = look(observed.ObservedState(job(status, **spec), now, drivers=(loops,))).status
+    assert found["intent"]["action"] == "start", "the kubelet would wait for 300 s"
+
+
+def test_restarts_of_a_lost_status_do_not_count() -> None:
+    rate = {"maxFailuresPerInterval": 3, "failureRateInterval": "1h", "delay": "1s"}
+    spec = {"restart": {"strategy": "failure-rate", "failureRate": rate}}
+    runs = pod(revision=revision(**spec).name, restarts=5, last_ended=ended(137))
+    found = look(observed.ObservedState(job({}, **spec), NOW, drivers=(runs,))).status
+    assert found["restarts"]["attemptKubelet"] == 5 and "recent" not in found["restarts"]
 
 
 LONG = {"initialBackoff": "1m", "maxBackoff": "2h", "backoffMultiplier": 2.0, "jitterFactor": 0.0}

@@ -52,6 +52,43 @@ def test_a_job_needs_it_until_it_has_state_of_its_own(
     assert not dependants.needs(job(status, deleting=True, **fields), "one", URI)
 
 
+@pytest.mark.parametrize(
+    ("told", "reported"),
+    [
+        ("/mnt/s/sp-1", "file:///mnt/s/sp-1"),
+        ("/mnt//s/./sp-1/", "file:///mnt/s/sp-1"),
+        ("//mnt/s/sp-1", "file:///mnt/s/sp-1"),
+        ("file:///mnt/s/sp-1/_metadata", "/mnt/s/sp-1"),
+        ("/mnt/s/sp-1/_metadata/", "file:///mnt/s/sp-1"),
+        ("file:/mnt/s/sp-1", "file:///mnt/s/sp-1"),
+        ("file://localhost/mnt/s/sp-1", "file:///mnt/s/sp-1"),
+        ("/mnt/s/a b%", "file:///mnt/s/a%20b%25"),
+        ("s3://b//x/", "s3://b/x"),
+        ("s3a://b/x", "s3://b/x"),
+        ("s3n://b/x/_metadata", "s3://b/x"),
+    ],
+)
+def test_a_folder_is_the_same_however_it_is_written(told: str, reported: str) -> None:
+    for named, uri in ((told, reported), (reported, told)):
+        assert dependants.needs(job({}, restoreFrom={"uri": named}), "one", uri)
+        assert dependants.needs(job({**RUNS, "start": {"uri": named}}), "one", uri)
+
+
+@pytest.mark.parametrize(
+    ("told", "reported"),
+    [
+        ("/mnt/s/sp-1", "file:///mnt/s/sp-10"),
+        ("/mnt/s/a%20b", "file:///mnt/s/a%20b"),
+        ("s3://b/a%20b", "s3://b/a b"),
+        ("s3://mnt/x", "file:///mnt/x"),
+        ("file://[", "file:///"),
+        ("mnt/x", "file:///mnt/x"),
+    ],
+)
+def test_another_folder_is_another_one(told: str, reported: str) -> None:
+    assert not dependants.needs(job({}, restoreFrom={"uri": told}), "one", reported)
+
+
 class Deleted:
     """A snapshot that is deleted with its data, look by look."""
 

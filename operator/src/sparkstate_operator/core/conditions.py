@@ -37,7 +37,7 @@ class Facts:
     ``invalid``: the newest spec cannot run; an older revision may. ``degraded``: the job runs, and something that was
     asked for does not (checkpoints fail, a savepoint failed, storage is away). ``failure``: the newest failure, shown
     while the phase is one of failing. ``pressure``: memory of the running job is nearly used up. ``late``: the job has
-    not been ready for longer than its progress deadline.
+    not been ready for longer than its progress deadline. ``begins_anew``: the job sets out for a new spec at this look.
     """
 
     phase: JobPhase
@@ -48,6 +48,7 @@ class Facts:
     failure: Trouble | None = None
     pressure: Trouble | None = None
     late: Trouble | None = None
+    begins_anew: bool = False
 
 
 @dataclass(frozen=True)
@@ -59,8 +60,10 @@ class _DesiredCondition:
 
 
 def of_job(facts: Facts, old: Sequence[Condition] | None, now: datetime) -> tuple[Condition, ...]:
-    """All conditions of a job; those whose status is as in ``old`` keep their transition time."""
-    return _kept(_job(facts), facts.generation, old, now)
+    """All conditions of a job; those whose status is as in ``old`` keep their transition time. ``Progressing`` begins
+    with each spec that the job sets out for: its progress deadline is counted from there."""
+    kept = [one for one in old or () if one.type != "Progressing" or not facts.begins_anew]
+    return _kept(_job(facts), facts.generation, kept, now)
 
 
 def of_snapshot(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
+from sparkstate_operator.core import locations
 from sparkstate_operator.core.settings import Resolved
 from sparkstate_spec import units
 
@@ -60,9 +61,9 @@ def expired(
 ) -> tuple[ExpiredSnapshot, ...]:
     """The periodic snapshots to delete, oldest first.
 
-    ``in_use`` are names and URIs that are still needed: the state that a job restores from, and that of a pending
-    restore. The newest completed snapshot (of any type) always stays. A snapshot that is pinned, in flight or already
-    being deleted is never returned, but counts.
+    ``in_use`` are names and folders (:func:`locations.folder`) that are still needed: the state that a job restores
+    from, and that of a pending restore. The newest completed snapshot (of any type) always stays. A snapshot that is
+    pinned, in flight or already being deleted is never returned, but counts.
     """
     completed = _newest_first(snapshots, "Completed")
     newest = completed[0].name if completed else None
@@ -95,4 +96,5 @@ def _older(snapshots: Collection[Snapshot], limit: datetime) -> list[Snapshot]:
 
 
 def _free(one: Snapshot, in_use: Collection[str]) -> bool:
-    return one.periodic and not one.pinned and one.name not in in_use and one.uri not in in_use
+    used = one.name in in_use or locations.folder(one.uri) in in_use
+    return one.periodic and not one.pinned and not used

@@ -14,7 +14,15 @@ from functools import partial
 from sparkstate_operator import actions, clock, custom_resources, labels, observed
 from sparkstate_operator.config import Config
 from sparkstate_operator.core import deadlines, job_life, naming
-from sparkstate_operator.decide import commanding, precedence, predecessors, progress, removing, stopping
+from sparkstate_operator.decide import (
+    commanding,
+    precedence,
+    predecessors,
+    progress,
+    removing,
+    snapshot_deletion,
+    stopping,
+)
 from sparkstate_operator.decide.commanding import Stage
 from sparkstate_operator.decide.draft import POLL_S, Draft
 from sparkstate_operator.observed import Death
@@ -27,6 +35,7 @@ PurgeStep = Callable[[Draft, Revision], None]
 MARGIN_S = 2.0
 """A savepoint is given up this long before the deadline. At the deadline ``_is_late`` comes before all other rules, and
 nobody would be told that the savepoint failed."""
+_UNTIL = "; the data is deleted as soon as that is over, and stays if the deletion's deadline comes before"
 
 
 def go_on(draft: Draft, config: Config) -> None:
@@ -146,7 +155,7 @@ def _begin(draft: Draft, _: Config) -> None:
 def _give_up(draft: Draft, config: Config) -> None:
     # The object goes with its conditions; of what hindered the purge, this Event is all that is left.
     command = _command(draft)
-    why = commanding.hindrance(command) if _purges(draft) else ""
+    why = commanding.hindrance(command) or _needed(draft) if _purges(draft) else ""
     is_purged = _purges(draft) and _stage(draft, command) is Stage.DONE
     rest = "the data is deleted, and the rest of the job goes at once" if is_purged else removing.kept(draft)
     told = f"the deletion's deadline passed{f' ({why})' if why else ''}: {rest}"
@@ -165,9 +174,12 @@ def _purge(draft: Draft, _: Config, revision: Revision) -> None:
     _end_attempt(draft)
     command = _command(draft)
     draft.degraded = commanding.trouble(command) or draft.degraded
+    if str(draft.status.get("message") or "").endswith(_UNTIL):
+        draft.say("")
     step = precedence.first(PURGED, draft, command) or _wait
     step(draft, revision)
-    draft.wait(commanding.look_s(command, _stage(draft, command)))
+    needed = step is _wait_for_job
+    draft.wait(snapshot_deletion.LOOK_S if needed else commanding.look_s(command, _stage(draft, command)))
     draft.wait_until(_deadline(draft))
 
 
@@ -198,6 +210,11 @@ def _end(draft: Draft, config: Config) -> None:
 # -- the purge: which step, in this order ------------------------------------------------------------------------------
 
 
+def _is_needed(draft: Draft, command: Command | None) -> PurgeStep | None:
+    """Before the command is made: once it runs, a part of the data may be gone. At the deadline the data stays."""
+    return _wait_for_job if command is None and draft.seen.needed_by else None
+
+
 def _is_not_asked_for(_: Draft, command: Command | None) -> PurgeStep | None:
     """Every later rule is about the command."""
     return _ask if command is None else None
@@ -217,7 +234,7 @@ def _has_failed(draft: Draft, command: Command | None) -> PurgeStep | None:
     return partial(_complain, command=command)
 
 
-PURGED = (_is_not_asked_for, _is_due, _has_failed)
+PURGED = (_is_needed, _is_not_asked_for, _is_due, _has_failed)
 """None of them: the command runs."""
 
 
@@ -231,6 +248,13 @@ def _ask(draft: Draft, revision: Revision) -> None:
     draft.acts.append(
         actions.CreateCommand(_command_name(draft), actions.PURGE, (actions.PURGE, "--json"), limit_s)
     )
+
+
+def _wait_for_job(draft: Draft, _: Revision) -> None:
+    told = f"{_needed(draft)}{_UNTIL}"
+    if draft.seen.job.status.get("message") != told:
+        draft.note("DataInUse", told, warning=True)
+    draft.say(told)
 
 
 def _ask_anew(draft: Draft, _: Revision, command: Command) -> None:
@@ -270,6 +294,11 @@ def _command(draft: Draft) -> Command | None:
 
 def _stage(draft: Draft, command: Command | None) -> Stage:
     return commanding.stage(command, _wanted_since(draft), draft.now)
+
+
+def _needed(draft: Draft) -> str:
+    """Why nothing is purged; empty if no job needs the data."""
+    return f"the job {draft.seen.needed_by} has to start from the data" if draft.seen.needed_by else ""
 
 
 def _wanted_since(draft: Draft) -> datetime:

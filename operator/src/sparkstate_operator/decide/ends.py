@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
 
 from sparkstate_operator import clock, observed
 from sparkstate_operator.core import job_life, transitions
@@ -58,9 +57,9 @@ def container_failed(draft: Draft, revision: Revision, pod: observed.Pod) -> Non
 
 def _try_again(draft: Draft, revision: Revision, message: str) -> None:
     """As the restart strategy says."""
-    earlier, spread = failures(draft), draft.seen.job.uid
-    verdict = restarts.answer(revision, earlier, draft.now, spread)
     counts = dict(draft.status.get("restarts") or {})
+    earlier, spread = restarts.failures_of(counts), draft.seen.job.uid
+    verdict = restarts.answer(revision, earlier, draft.now, spread)
     if isinstance(verdict, restarts.NoRestart):
         why = f"{verdict.why}; the last failure: {message}"
         # As with fences below: a job that a person starts again has all its restarts.
@@ -151,12 +150,6 @@ def fail(
         return
     draft.status["lastFailure"] = failure
     draft.note("DriverFailed", f"attempt {failure['attempt']}: {reason}: {failure['message']}", warning=True)
-
-
-def failures(draft: Draft) -> list[datetime]:
-    """The earlier ones that counted, oldest first."""
-    recent = (draft.status.get("restarts") or {}).get("recent") or []
-    return [moment for text in recent if (moment := clock.parse(text)) is not None]
 
 
 def again(draft: Draft, revision: Revision, *, delay_s: float = 0.0, above: int = 0) -> None:

@@ -106,7 +106,8 @@ def _final(pod: observed.Pod) -> bool:
 def _crash_loops(draft: Draft, revision: Revision, pod: observed.Pod) -> bool:
     if pod.waiting != "CrashLoopBackOff":
         return False
-    return restarts.kubelet_is_too_slow(revision, pod.restarts, ends.failures(draft), draft.now)
+    failures = restarts.failures_of(draft.status.get("restarts") or {})
+    return restarts.kubelet_is_too_slow(revision, pod.restarts, failures, draft.now)
 
 
 # -- a pod that is gone: which step, in this order ---------------------------------------------------------------------

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from sparkstate_operator import actions, clock, custom_resources, labels, observed
-from sparkstate_operator.core import naming, retention, schedule
+from sparkstate_operator import actions, clock, custom_resources, dependants, labels, observed
+from sparkstate_operator.core import locations, naming, retention, schedule
 from sparkstate_operator.decide.draft import Draft
 from sparkstate_operator.plan import Revision
 
@@ -86,13 +86,11 @@ def _let_go(draft: Draft, revision: Revision) -> None:
 
 
 def _in_use(draft: Draft, revision: Revision) -> set[str]:
-    """Addresses and names of the savepoints that the job starts from: as it runs, as its spec asks for it, though that
+    """Folders and names of the savepoints that the job starts from: as it runs, as its spec asks for it, though that
     may not be possible yet, and as an act under way or a refused version does."""
     named = {draft.intent.get("revision"), (draft.status.get("refused") or {}).get("revision")}
     known = [one.resolved.spec for name, one in draft.revisions.items() if name in named]
     specs = [draft.seen.job.spec, revision.resolved.spec, *known]
-    found = {str(draft.start.uri or "")}
-    for spec in specs:
-        for path in ("restoreFrom.uri", "restoreFrom.snapshotRef.name"):
-            found.add(str(custom_resources.told(spec, path) or ""))
-    return found - {""}
+    uris = [str(draft.start.uri or ""), *(dependants.restored_uri(spec) for spec in specs)]
+    names = [custom_resources.told(spec, "restoreFrom.snapshotRef.name") for spec in specs]
+    return {*map(locations.folder, uris), *names} - {""}

@@ -21,11 +21,10 @@ _ENDS = ("Suspending", "Deleting")
 
 def of(draft: Draft, old: Sequence[Condition]) -> conditions.Trouble | None:
     """The trouble of a job that is late; with the Event when that begins."""
-    revision = draft.wanted or draft.revision
-    seconds = revision.get("progressDeadlineSeconds") if revision is not None else None
-    if seconds is None or not phases.JOB[draft.status["phase"]].progressing or draft.phase in _ENDS:
+    seconds = _allowed_s(draft)
+    if seconds is None:
         return None
-    began = _began(old)
+    began = None if begins_anew(draft, old) else _began(old)
     late_s = (draft.now - began).total_seconds() if began is not None else 0.0
     if late_s < seconds:
         draft.wait(seconds - late_s)
@@ -37,6 +36,25 @@ def of(draft: Draft, old: Sequence[Condition]) -> conditions.Trouble | None:
     if not any(one.reason == REASON for one in old):
         draft.note("ProgressDeadlineExceeded", found.message, warning=True)
     return found
+
+
+def begins_anew(draft: Draft, old: Sequence[Condition]) -> bool:
+    """Whether the time counts from this look: the job sets out for a new spec, and its conditions are still those of an
+    older one. A job that was late with the old spec failed the rollout of the one that mends it from the first look on.
+    """
+    known = next((one for one in old if one.type == "Progressing"), None)
+    if draft.wanted is None or known is None or not known.observed_generation or _allowed_s(draft) is None:
+        return False
+    is_newer = known.observed_generation < int(draft.status.get("observedGeneration") or 0)
+    return is_newer and draft.wanted.name != draft.seen.job.status.get("revision")
+
+
+def _allowed_s(draft: Draft) -> float | None:
+    """The deadline; None where there is none, or the job is not to become ready."""
+    revision = draft.wanted or draft.revision
+    is_on_its_way = phases.JOB[draft.status["phase"]].progressing and draft.phase not in _ENDS
+    seconds = revision.get("progressDeadlineSeconds") if revision is not None else None
+    return float(seconds) if seconds is not None and is_on_its_way else None
 
 
 def _began(old: Sequence[Condition]) -> datetime | None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sparkstate_operator import answers, clock, observed
+from sparkstate_operator.decide import restarts
 from sparkstate_operator.decide.draft import Draft
 from sparkstate_spec import units
 
@@ -189,15 +190,27 @@ def count_restarts(draft: Draft) -> None:
     pod, report = draft.pod, draft.seen.report
     counts = dict(draft.status.get("restarts") or {})
     if pod is not None:
-        kubelet = int(counts.get("attemptKubelet") or 0)
-        counts["kubelet"] = bump(int(counts.get("kubelet") or 0), kubelet, pod.restarts)
+        before = int(counts.get("kubelet") or 0)
+        counts["kubelet"] = bump(before, int(counts.get("attemptKubelet") or 0), pod.restarts)
         counts["attemptKubelet"] = pod.restarts
+        _count_crashes(draft, counts, counts["kubelet"] - before)
     if report is not None and report.document.get("restarts") is not None:
         engine = int(report.document["restarts"])
         seen = int(counts.get("attemptEngine") or 0)
         counts["engine"] = bump(int(counts.get("engine") or 0), seen, engine)
         counts["attemptEngine"] = engine
     put_restarts(draft, counts)
+
+
+def _count_crashes(draft: Draft, counts: dict[str, Any], number: int) -> None:
+    """Each restart by the kubelet follows a failure, which counts for the restart strategy like one that a new attempt
+    follows. They were forgotten with their pod, and a strategy that allows 10 restarts allowed 65. Nobody knows when
+    those of a lost status were, so they do not count."""
+    revision, known = draft.revision or draft.wanted, bool(draft.seen.job.status.get("phase"))
+    if number > 0 and known and revision is not None:
+        earlier, spread = restarts.failures_of(counts), draft.seen.job.uid
+        found = restarts.remembered(revision, earlier, draft.now, spread, number=number)
+        counts["recent"] = [clock.text(failed) for failed in found]
 
 
 def put_restarts(draft: Draft, counts: Mapping[str, Any]) -> None:

@@ -44,6 +44,7 @@ def _conditions(draft: Draft) -> list[dict[str, Any]]:
         failure=_failure(draft, failure) if failure else None,
         pressure=memory_pressure.of(draft),
         late=lateness.of(draft, old),
+        begins_anew=lateness.begins_anew(draft, old),
     )
     found = conditions.of_job(facts, old, draft.now)
     return [one.model_dump(mode="json", by_alias=True, exclude_none=True) for one in found]

@@ -7,10 +7,12 @@ leads to a new attempt and does not count.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
+from sparkstate_operator import clock
 from sparkstate_operator.core import naming
 from sparkstate_operator.model.status import MOST_FAILURES
 from sparkstate_operator.plan import Revision
@@ -32,6 +34,13 @@ class NoRestart:
     """The strategy allows no other attempt."""
 
     why: str
+
+
+def failures_of(counts: Mapping[str, Any]) -> list[datetime]:
+    """The earlier ones that counted, oldest first, as the status' ``restarts`` holds them: those that a new attempt
+    followed, and those after which the kubelet started the container again."""
+    found = (clock.parse(text) for text in counts.get("recent") or ())
+    return [moment for moment in found if moment is not None]
 
 
 def answer(
@@ -64,13 +73,14 @@ def kept(revision: Revision) -> int:
 
 
 def remembered(
-    revision: Revision, failures: Sequence[datetime], now: datetime, spread: str = ""
+    revision: Revision, failures: Sequence[datetime], now: datetime, spread: str = "", *, number: int = 1
 ) -> list[datetime]:
-    """The failures to write down with the one of ``now``, oldest first. Of exponential-delay only those in a row: the
-    delay before each of them follows from its place."""
-    found = [*failures, now]
+    """The failures to write down with those of ``now``, oldest first. Of exponential-delay only those in a row: the
+    delay before each of them follows from its place. ``number``: how many have come since the last look."""
+    earlier = [*failures, *[now] * (min(number, MOST_FAILURES) - 1)]
+    found = [*earlier, now]
     if _strategy(revision) == "exponential-delay":
-        found = found[-1 - _in_a_row(revision, _Backoff.of(revision, spread), failures, now) :]
+        found = found[-1 - _in_a_row(revision, _Backoff.of(revision, spread), earlier, now) :]
     return found[-kept(revision) :]
 
 
@@ -173,9 +183,9 @@ def kubelet_is_too_slow(
 ) -> bool:
     """Whether the kubelet's next delay is longer than the strategy's own: then a new attempt comes sooner.
 
-    Also true when the restarts in this pod alone use up what the strategy allows.
+    Also true when all that the strategy allows is used up. ``failures`` has the restarts in this pod too.
     """
-    verdict = answer(revision, [*failures, *[now] * restarts], now)
+    verdict = answer(revision, failures, now)
     if isinstance(verdict, NoRestart):
         return True
     # The exponent is bounded: a container that crashes for days would overflow it.

@@ -1,6 +1,8 @@
 """A job that works through what there is (``trigger.availableNow``) runs again at the times of ``trigger.schedule``.
 
-A time that passes while the job runs is left out, and several that pass while nobody looks count once.
+A time that passes while the job runs is left out, and several that pass while nobody looks count once. A run is over
+when its end is first seen: nothing in the status tells by the operator's clock when the run began, so the word of a
+node whose clock is wrong could not be held within the time of the run.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sparkstate_operator import clock, observed
-from sparkstate_operator.core import naming, snapshot_life
+from sparkstate_operator.core import job_life, naming, snapshot_life
 from sparkstate_operator.decide import precedence, snapshot_deletion, snapshot_following
 from sparkstate_operator.decide.draft import POLL_S
 from sparkstate_operator.decide.snapshot_draft import IN_FLIGHT, SnapshotDraft
@@ -72,8 +72,11 @@ def _job_does_not_run(draft: SnapshotDraft) -> Hindrance | None:
 
 
 def _job_is_changed(draft: SnapshotDraft) -> Hindrance | None:
-    """Its driver runs, but is about to be stopped. Before the other savepoints: they wait for the same."""
-    if draft.named is None or not draft.named.status.get("intent"):
+    """Its driver runs, but is about to be stopped. Before the other savepoints: they wait for the same. While a new
+    version is only checked, nobody stops the driver, and the check reads nothing that the savepoint writes. Savepoints
+    that waited for checks failed in the end, because a check that fails is repeated for as long as the spec stays."""
+    act = (draft.named.status.get("intent") or {}).get("action") if draft.named is not None else None
+    if draft.named is None or act in (None, job_life.CHECK):
         return None
     return Hindrance(
         "JobBusy", f"job {draft.named.name} is being changed; the savepoint waits until that is done"

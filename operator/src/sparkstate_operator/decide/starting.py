@@ -61,6 +61,8 @@ def _instruct(draft: Draft, start: actions.Start) -> None:
     if start.document() and not start.since:
         start = replace(start, since=draft.attempt)
     draft.put("start", start.document() or None)
+    if start.empty or start.fresh:
+        draft.put("shards", None)  # those of the state that it leaves; its driver reports those of its own
 
 
 def go_on(draft: Draft) -> None:

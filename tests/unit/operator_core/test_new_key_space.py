@@ -1,0 +1,102 @@
+"""The shards of the state bound the slots of a spec that goes on from it, and of no other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from support.scene.decisions import NOW, ended, job, pod, revision, running_status, trace
+
+from sparkstate_operator import judging, observed, plan
+from sparkstate_operator.config import Config
+from sparkstate_operator.decide import decide
+
+OLD = {"restoreFrom": {"uri": "s3://b/old"}}
+EMPTY = {"startEmpty": True}
+
+
+def judged(spec: dict[str, Any], before: dict[str, Any], **status: Any) -> str:
+    """Why a job with 16 shards cannot run with this spec; empty if it can."""
+    old = revision(**before)
+    status = running_status(shards=16) | {"revision": old.name, **status}
+    return judging.judge(job(status, generation=2, **spec), Config(), {old.name: old})[1]
+
+
+@pytest.mark.parametrize(
+    ("before", "spec"),
+    [
+        ({}, EMPTY),
+        (OLD, EMPTY),
+        ({}, OLD),
+        ({"restoreFrom": {"uri": "s3://b/older"}}, OLD),
+        ({}, {"restoreFrom": {"snapshotRef": {"name": "one"}}}),
+        ({}, {"configuration": {"execution.state-recovery.path": "s3://b/old"}}),
+    ],
+)
+def test_a_spec_that_asks_for_other_state_is_not_bound_by_the_shards_of_the_present_one(
+    before: dict[str, Any], spec: dict[str, Any]
+) -> None:
+    assert judged({"slots": 32, **spec}, before) == ""
+    assert judged({"slots": 32, **spec}, before, intent={"action": "upgrade", "attempt": 1}) == ""
+
+
+@pytest.mark.parametrize(
+    ("before", "spec"),
+    [
+        ({}, {}),
+        (EMPTY, EMPTY),
+        (OLD, OLD),
+        (OLD, {}),
+        (EMPTY, {}),
+        ({}, {"restoreFrom": {"latest": True}}),
+        ({}, {"startEmpty": False}),
+    ],
+)
+def test_a_spec_that_goes_on_from_the_present_state_is(before: dict[str, Any], spec: dict[str, Any]) -> None:
+    assert "16 shards" in judged({"slots": 32, **spec}, before)
+    assert judged({"slots": 16, **spec}, before) == ""
+
+
+def test_where_the_revision_that_runs_is_lost_the_shards_bind() -> None:
+    assert "16 shards" in judged({"slots": 32, **EMPTY}, {}, revision="orders-lost")
+
+
+class Started:
+    """A job that is started empty with more slots, look by look, each judged anew as by an operator that restarts."""
+
+    def __init__(self) -> None:
+        self.status: dict[str, Any] = running_status(shards=16, slots=4)
+        self.known: dict[str, plan.Revision] = {revision().name: revision()}
+
+    def look(self, generation: int, spec: dict[str, Any], **seen: Any) -> str:
+        one = job(self.status, generation=generation, upgradeCheck=False, **spec)
+        wanted, invalid = judging.judge(one, Config(), self.known)
+        known = {**self.known, **({wanted.name: wanted} if wanted else {})}
+        decision = decide(
+            observed.ObservedState(one, NOW, config_maps=(trace(1),), **seen),
+            known,
+            wanted,
+            invalid,
+            Config(),
+        )
+        self.known, self.status = known, dict(decision.status)
+        return invalid
+
+
+def test_the_shards_of_the_state_that_is_left_go_with_it_and_those_of_the_new_one_bind_the_next_spec() -> (
+    None
+):
+    one, more = Started(), {"slots": 32, **EMPTY}
+    over = pod(phase="Succeeded", ready=False, ended=ended(0, "Terminated"))
+    assert not one.look(2, more, drivers=(pod(),))
+    assert (one.status["phase"], one.status["shards"]) == ("Upgrading", 16)
+    assert not one.look(2, more, drivers=(over,))
+    assert one.status["attempt"] == 2 and "shards" not in one.status
+    new = pod(2, revision=one.status["revision"])
+    assert not one.look(2, more, drivers=(new,))
+    slots = [{"shards": [number]} for number in range(32)]
+    report = observed.Report({"phase": "RUNNING", "slots": slots, "checkpoints_completed": 1})
+    assert not one.look(2, more, drivers=(new,), report=report)
+    assert (one.status["phase"], one.status["shards"]) == ("Running", 32)
+    assert not one.look(2, more, drivers=(new,), report=report)
+    assert "32 shards" in one.look(3, {**more, "slots": 33}, drivers=(new,), report=report)
