@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import threading
 import time
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,9 +15,19 @@ from pyspark.sql import DataFrame
 from support.spark import spark_session
 
 import sparkstate
+from sparkstate import errors
 from sparkstate.clock import SystemClock
+from sparkstate.control import driver_life
+from sparkstate.control.documents import JobIdentity
+from sparkstate.driver.epoch_pipeline import EpochPipeline
+from sparkstate.driver.incarnation import Incarnation
+from sparkstate.driver.outcomes import End
+from sparkstate.driver.requests import Requests
+from sparkstate.driver.view import JobView
+from sparkstate.driver.watching import Loss
 from sparkstate.functions import KeyedProcessFunction
 from sparkstate.settings import TriggerSettings
+from sparkstate.slots import protocol
 from sparkstate.spark import exit_hook, graph
 from sparkstate.spark.query import Query
 
@@ -76,6 +87,58 @@ def test_an_epoch_that_would_wait_for_ever_ends_at_once_whatever_it_is_at(
     assert time.monotonic() - started < 8 + interruptions / 2
     assert epoch.began_job.is_set()
     assert query.wait(0.1)
+
+
+def refuse() -> None:
+    raise errors.StorageRefused("of a commit")
+
+
+class Slots:
+    """One slot, which hangs: only a question with a limit says so."""
+
+    def __init__(self, epoch: Epoch) -> None:
+        self.interrupt = epoch.interrupted.release
+
+    def status(self, _: float) -> list[protocol.SlotStatus]:
+        time.sleep(1)
+        raise errors.SlotLost("slot 0 gives no sign of life")
+
+
+@pytest.mark.fault(
+    broken="a slot hangs for good",
+    when="the driver waits for the last epoch of an incarnation, because {why}",
+    expected="the epoch is given up when the slot counts as lost, and the incarnation ends",
+)
+@pytest.mark.fault_on("real Spark")
+@pytest.mark.parametrize("why", ["the job was cancelled", "a commit failed"])
+def test_an_incarnation_that_ends_does_not_wait_for_a_slot_that_hangs(tmp_path: Path, why: str) -> None:
+    spark = spark_session.get()
+    spark.range(10).selectExpr("id as k").write.parquet(str(tmp_path / "input"))
+    declared = graph.declare(job, spark, {"input": str(tmp_path / "input")})
+    epoch, over, requests, pipeline = Epoch(0), threading.Event(), Requests(), EpochPipeline()
+    view = JobView(JobIdentity(job_uid="u"), "job", "default", "hashmap", SystemClock())
+    for event in (driver_life.RESTORES, driver_life.FILLED):
+        view.happened(event)
+    parts: Any = SimpleNamespace(context=SimpleNamespace(requests=requests, view=view))
+    pool: Any = SimpleNamespace(group=Slots(epoch))
+    unused: Any = None
+    query = Query.start(spark, declared, tmp_path / "query", TriggerSettings(), epoch, SystemClock())
+    assert epoch.began_job.wait(60)
+    if why == "the job was cancelled":
+        requests.cancelled.set()
+    else:
+        pipeline.start(refuse)
+    incarnation = Incarnation(parts, pool, query, unused, unused, pipeline, Loss(over), over)
+    with ThreadPoolExecutor(1) as main:
+        try:
+            ended = main.submit(incarnation.run)
+            if why == "the job was cancelled":
+                assert ended.result(30) is End.CANCELLED
+            else:
+                assert isinstance(ended.exception(30), errors.StorageRefused)
+        finally:
+            query.abandon(epoch.interrupted.release)
+            over.set()
 
 
 def test_the_names_of_spark_s_sockets_do_not_pile_up_in_the_driver(tmp_path: Path) -> None:

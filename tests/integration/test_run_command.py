@@ -202,6 +202,26 @@ def test_a_second_ctrl_c_kills_the_job_at_once(shop: Shop, capsys) -> None:
     terminal.wait_until(lambda: not terminal.marked(shop.mark), 60.0, lambda: str(terminal.marked(shop.mark)))
 
 
+def test_a_run_that_is_to_start_empty_does_although_its_first_driver_dies_at_once(shop: Shop) -> None:
+    shop.make_input(2)
+    before = shop.run(*BOUNDED)
+    assert before.wait(START_S) == 0, before.screen
+    output = shop.folder / "output" / "purchases"
+    output.rename(output.with_name("before"))
+
+    anew = shop.run(*BOUNDED, "spec.startEmpty=true")
+
+    def driver() -> int | None:
+        words = terminal.marked(shop.mark).items()
+        return next((pid for pid, command in words if "-m sparkstate.driver " in command), None)
+
+    terminal.wait_until(driver, START_S, lambda: anew.screen[-3000:])
+    os.kill(driver() or 0, signal.SIGKILL)
+    assert anew.wait(START_S) == 0, anew.screen
+    assert "the driver was killed by SIGKILL; attempt 3 starts in" in anew.screen
+    assert shop.counted() == shop.purchases(), "it has read all input again"
+
+
 def test_a_second_run_of_the_same_folder_is_refused(shop: Shop, capsys) -> None:
     with shop.work.locked():
         refused = shop.run()

@@ -195,6 +195,8 @@ class JobSettings:
     """Set in a driver that an operator has started."""
     known_lineage: str = ""
     """The lineage that earlier attempts had, as far as the driver's starter knows: without it the storage is away."""
+    start_since: int = 0
+    """Outside of clusters: the attempt that ``startEmpty`` was given to; 0: this one. It takes effect only once."""
     work_dir: str = ""
     """Local working directory (slots' stores, query position, sockets); emptied at the driver's start, except for the
     state that earlier slots left."""

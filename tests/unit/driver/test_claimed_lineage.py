@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -43,3 +44,23 @@ def test_a_savepoint_is_found_by_the_next_driver_before_its_job_is_known(
     found = claimed.find_savepoint("one")
     assert found is not None and found.epoch == 0
     assert claimed.find_savepoint("another") is None
+
+
+@pytest.mark.fault(
+    broken="the first driver of `sparkstate run` with `startEmpty: true` dies",
+    when="{moment} it has claimed the job's lineage",
+    expected="the next attempt begins empty if none has yet, and never a second time",
+)
+@pytest.mark.fault_on("a folder")
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_run_begins_empty_once_whichever_of_its_attempts_does(tmp_path: Path, moment: str) -> None:
+    def attempt(number: int) -> ClaimedLineage:
+        told = dataclasses.replace(settings(tmp_path), start_empty=True, start_since=8)
+        return claim(told, clock.SystemClock(), number, "of the run")
+
+    old = next_driver(tmp_path, 7)
+    first = attempt(8) if moment == "after" else None
+    second = attempt(9)
+    assert second.lineage.id != old.lineage.id
+    assert first is None or second.lineage.id == first.lineage.id
+    assert attempt(10).lineage.id == second.lineage.id

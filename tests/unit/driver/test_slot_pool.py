@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from support.slots import slots
 from support.storage import checkpoints
 
 from sparkstate import errors
@@ -21,6 +22,7 @@ from sparkstate.driver.slot_pool import SlotPool
 from sparkstate.keygroups import KeySpace
 from sparkstate.slots import protocol
 from sparkstate.slots.client import SlotAddress
+from sparkstate.slots.starting import LocalSlots
 from sparkstate.storage import open_store
 
 
@@ -142,6 +144,49 @@ def test_what_cannot_be_sent_to_slots_is_final_and_what_could_not_this_time_is_n
     with pytest.raises(errors.SparkstateError, match=r"pickled|cannot be sent") as caught:
         slot_pool.pickled(Raising(error))  # type: ignore[arg-type]
     assert isinstance(caught.value, errors.DeclarationError) is is_final
+
+
+class Unreadable:
+    """Raises where it is unpickled."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return int, ("no number",)
+
+
+@pytest.mark.fault(
+    broken="one of the slots beside the driver does not take its plan",
+    when="an incarnation starts",
+    expected="no slot is left of that start; the restart strategy decides",
+)
+@pytest.mark.fault_on("slots beside the driver")
+def test_a_pool_whose_slots_do_not_all_take_their_plan_leaves_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Noted(LocalSlots):
+        def start(self, *told: Any) -> tuple[SlotAddress, ...]:
+            started.extend(super().start(*told))
+            return tuple(started)
+
+    started: list[SlotAddress] = []
+    parts: Any = SimpleNamespace(
+        context=SimpleNamespace(
+            slots_here=Noted(tmp_path, 2),
+            keys=SimpleNamespace(slots="a-key-for-a-pool-of-slots", in_files=False),
+            clock=SystemClock(),
+        ),
+        prepared=SimpleNamespace(python_path=()),
+    )
+    monkeypatch.setattr(
+        SlotPool, "_plan", lambda self, slot: Unreadable() if slot else slots.plan(tmp_path / "state")
+    )
+    with pytest.raises(errors.SparkstateError, match="no number"):
+        SlotPool.start(parts, 1, KeySpace(128, 2))
+    assert len(started) == 2
+    for address in started:
+        deadline = time.monotonic() + 30
+        while Path(f"/proc/{address.pid}").exists():
+            assert time.monotonic() < deadline, f"slot {address.slot} lives on"
+            time.sleep(0.05)
 
 
 class FillingGroup:

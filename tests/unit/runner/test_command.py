@@ -2,18 +2,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from sparkstate import settings
-from sparkstate.runner import command
+from sparkstate.driver import __main__ as driver
+from sparkstate.runner import command, workdir
 
 
-@pytest.mark.parametrize(
-    ("start_empty", "expected"),
-    [(True, ("spec.slots=3", "spec.startEmpty=false")), (False, ("spec.slots=3",))],
-    ids=["told to start empty", "not told to"],
-)
-def test_a_restart_never_begins_empty_again(start_empty: bool, expected: tuple[str, ...]) -> None:
-    job = settings.JobSettings(name="job", entry=settings.EntryPoint(module="m"), start_empty=start_empty)
-    arguments = command.DriverArguments(manifest=Path("job.yaml"), overrides=("spec.slots=3",))
-    assert command.for_restart(arguments, job).overrides == expected
+def told(tmp_path: Path, attempt: int, start_since: int) -> tuple[int, int, list[str]]:
+    """What the driver of ``attempt`` understands: its number, since when to start empty, the overrides."""
+    arguments = command.DriverArguments(
+        manifest=tmp_path / "job.yaml", overrides=("spec.slots=3",), start_since=start_since
+    )
+    words = command.driver_command(arguments, workdir.WorkDir(tmp_path), attempt)
+    options = driver._parse(words[words.index("sparkstate.driver") + 1 :])
+    return options.attempt, options.start_since, options.overrides
+
+
+def test_every_attempt_of_a_run_is_told_which_one_was_to_start_empty(tmp_path: Path) -> None:
+    assert told(tmp_path, 4, start_since=4) == (4, 4, ["spec.slots=3"])
+    assert told(tmp_path, 5, start_since=4) == (5, 4, ["spec.slots=3"])
+    assert told(tmp_path, 5, start_since=0) == (5, 0, ["spec.slots=3"])

@@ -15,7 +15,7 @@ import pytest
 
 from sparkstate import errors
 from sparkstate.local_state import folders
-from sparkstate.slots import client, protocol
+from sparkstate.slots import client, protocol, starting
 from sparkstate.slots.starting import Identity, LocalSlots, Starting
 
 KEY = "a-key-for-starting"
@@ -91,3 +91,32 @@ def test_one_that_cannot_start_says_why(tmp_path: Path) -> None:
     identity = Identity(slot=0, incarnation=1, key=KEY, watched_pid=os.getpid(), python_path=())
     with pytest.raises(errors.SlotLost, match=r"(?s)slot 0 did not start.*FileExistsError"):
         Starting(tmp_path, 0).become(identity)
+
+
+@pytest.mark.fault(
+    broken="one of the slots beside the driver does not start",
+    when="an incarnation starts",
+    expected="the others are ended, told or not; the next incarnation's slots start",
+)
+@pytest.mark.fault_on("slots beside the driver")
+def test_a_start_that_fails_leaves_no_slot(tmp_path: Path) -> None:
+    here = LocalSlots(tmp_path, 3)
+    (tmp_path / "1-1").mkdir()  # so it cannot make it
+    with pytest.raises(errors.SlotLost, match="slot 1 did not start"):
+        here.start(1, KEY, ())
+    eventually(lambda: not slots_of(tmp_path))
+    assert not (tmp_path / "1-0").exists()
+    for address in here.start(2, KEY, ()):
+        os.kill(address.pid, signal.SIGKILL)
+
+
+def test_a_slot_that_is_too_late_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = LocalSlots(tmp_path, 1)
+    eventually(lambda: bool(slots_of(tmp_path)))
+    [pid] = slots_of(tmp_path)
+    os.kill(pid, signal.SIGSTOP)
+    monkeypatch.setattr(starting, "_TIMEOUT_S", 0.1)
+    with pytest.raises(errors.SlotLost, match="slot 0 did not start"):
+        here.start(1, KEY, ())
+    os.kill(pid, signal.SIGCONT)
+    eventually(lambda: not slots_of(tmp_path))

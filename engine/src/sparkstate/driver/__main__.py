@@ -95,6 +95,13 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         default="",
         help="the lineage that earlier attempts had: without it the storage is away, not new",
     )
+    parser.add_argument(
+        "--start-since",
+        type=int,
+        default=0,
+        metavar="ATTEMPT",
+        help="the attempt that startEmpty was given to, which is carried out once; default: this one",
+    )
     parser.add_argument("--listen", default="127.0.0.1:0", metavar="HOST:PORT")
     parser.add_argument("--token-file", type=Path, help="file with the token; default: a random one")
     parser.add_argument("--status-file", type=Path)
@@ -121,7 +128,13 @@ def _run(options: argparse.Namespace, heard: LastLines) -> Outcome:
     resolved = resolve(place_by_code=place is None)
     work_dir = options.work_dir.resolve()
     _prepare(work_dir)
-    settings = replace(resolved.settings, pod=place, work_dir=str(work_dir), known_lineage=options.lineage)
+    settings = replace(
+        resolved.settings,
+        pod=place,
+        work_dir=str(work_dir),
+        known_lineage=options.lineage,
+        start_since=options.start_since,
+    )
     os.environ.update(java.find(os.environ).environment())
     # Imported late: PySpark takes seconds, and a wrong manifest should not wait for it. The rest is loaded while the
     # JVM and the slots start.

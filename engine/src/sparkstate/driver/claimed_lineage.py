@@ -88,7 +88,7 @@ def claim(
         name,
         clock_,
         start_empty=settings.start_empty or bool(pod and pod.start_fresh),
-        attempt=(pod.start_since if pod else 0) or attempt,
+        attempt=(pod or settings).start_since or attempt,
         uid=pod.job_uid if pod else "",
     )
     # A folder that an earlier driver of this run has used is not made again, empty.

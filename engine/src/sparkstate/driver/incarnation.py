@@ -73,18 +73,26 @@ class Incarnation:
     def _raise_failure(self) -> None:
         """Raise a failure beside the query, which knows nothing of it and is ended first."""
         failure = self._loss.error or self._pipeline.failure
-        if isinstance(failure, errors.SlotLost):
+        if self._is_lost() or isinstance(failure, errors.SlotLost):
             # An epoch that was still being planned began its Spark job after one cancellation, and its tasks looked for
-            # the lost slot for 50 s. So everything that waits is cancelled until the query has ended.
+            # the lost slot for 50 s. So everything that waits is cancelled until the query has ended. The same after
+            # another loss: the watch has ended with it, and nobody would notice a slot that hangs from now on.
             self._query.abandon(self._slot_pool.group.interrupt)
-            raise failure
+        elif failure is not None:
+            self._stop_query()
         if failure is not None:
-            self._query.stop()
             raise self._why(failure)
+
+    def _stop_query(self) -> None:
+        """After the epoch that runs; at once if a slot is lost meanwhile, for which that epoch may wait for ever."""
+        self._query.stop(self._is_lost, self._slot_pool.group.interrupt)
+
+    def _is_lost(self) -> bool:
+        return self._loss.error is not None
 
     def _cancel(self) -> End:
         self._context.view.happened(driver_life.STOPS)
-        self._query.stop()
+        self._stop_query()
         return End.CANCELLED
 
     def _terminate(self) -> End:

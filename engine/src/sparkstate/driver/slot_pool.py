@@ -52,7 +52,8 @@ class SlotPool:
     def start(
         cls, parts: Parts, number: int, key_space: KeySpace, before: tuple[SlotAddress, ...] = ()
     ) -> SlotPool:
-        """Start one process per slot, here or by tasks in Spark's executors, and tell each what it is.
+        """Start one process per slot, here or by tasks in Spark's executors, and tell each what it is. If that fails,
+        none is left.
 
         ``before``: where this driver's slots have been, and their state is.
         """
@@ -63,7 +64,11 @@ class SlotPool:
             addresses = slotlaunch.at_home(cls._start_in_executors(parts, number), before)
         group = SlotGroup(addresses, key, number, socket.gethostname(), _for_tasks(parts))
         slot_pool = cls(parts, number, key_space, group)
-        group.each(lambda slot: protocol.Configure(plan=pickled(slot_pool._plan(slot))), protocol.Ok)
+        try:
+            group.each(lambda slot: protocol.Configure(plan=pickled(slot_pool._plan(slot))), protocol.Ok)
+        except BaseException:
+            slot_pool.stop()
+            raise
         return slot_pool
 
     @staticmethod

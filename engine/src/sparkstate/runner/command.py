@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sparkstate import java, settings
+from sparkstate import java
 from sparkstate.runner import workdir
 
 
@@ -19,16 +18,9 @@ class DriverArguments:
     manifest: Path
     overrides: tuple[str, ...] = ()
     listen: str = "127.0.0.1:0"
-
-
-def for_restart(arguments: DriverArguments, job: settings.JobSettings) -> DriverArguments:
-    """The arguments for a later attempt of the same run.
-
-    An instruction to begin empty is for the run, not for its restarts: they would throw away what it has built.
-    """
-    if not job.start_empty:
-        return arguments
-    return dataclasses.replace(arguments, overrides=(*arguments.overrides, "spec.startEmpty=false"))
+    start_since: int = 0
+    """The run's first attempt, to which ``startEmpty`` was given; 0: it was not. Every attempt is told, because only
+    the storage says whether one of them has begun empty: the first may have died before it could."""
 
 
 def driver_command(
@@ -45,6 +37,7 @@ def driver_command(
         *("--work-dir", str(folder.local)),
         *("--attempt", str(attempt)),
         *(("--lineage", lineage) if lineage else ()),
+        *(("--start-since", str(arguments.start_since)) if arguments.start_since else ()),
         *("--listen", arguments.listen),
         *("--token-file", str(folder.token_file)),
         *("--status-file", str(folder.status_file)),

@@ -89,18 +89,18 @@ class Runner:
         found = self._await_storage(lambda: look(job, folder, self._clock), reporter)
         name = str(lineage.JobName.of(job))
         reporter.message(_opening(job, found, folder))
+        first_attempt = max(lineages.last_attempt(found), folder.last_attempt()) + 1
         arguments = command.DriverArguments(
-            manifest=options.manifest, overrides=options.overrides, listen=options.listen
+            manifest=options.manifest,
+            overrides=options.overrides,
+            listen=options.listen,
+            start_since=first_attempt if job.start_empty else 0,
         )
         environment = command.driver_environment(self._environ, found_java)
 
-        first_attempt = max(lineages.last_attempt(found), folder.last_attempt()) + 1
-
         def launch(attempt: int) -> process.DriverProcess:
-            told = arguments if attempt == first_attempt else command.for_restart(arguments, job)
-            words = command.driver_command(
-                told, folder, attempt, folder.known_lineage(job.checkpoint.storage, name)
-            )
+            known = folder.known_lineage(job.checkpoint.storage, name)
+            words = command.driver_command(arguments, folder, attempt, known)
             return process.DriverProcess.start(words, environment, folder.new_log_file(attempt), self._clock)
 
         def connect(address: str) -> control.ControlClient:

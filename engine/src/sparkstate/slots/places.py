@@ -52,8 +52,7 @@ def clear_older(base: Path, incarnation: int, patience_s: float = _GONE_S) -> No
                 break
             time.sleep(_POLL_S)
         else:
-            _end(folder)
-            inheritance.retire(folder)
+            end(folder)
 
 
 def _older(base: Path, incarnation: int) -> list[Path]:
@@ -61,9 +60,11 @@ def _older(base: Path, incarnation: int) -> list[Path]:
     return sorted(folder for folder in of_slots if int(folder.name.partition("-")[0]) < incarnation)
 
 
-def _end(folder: Path) -> None:
+def end(folder: Path) -> None:
+    """Kill the slot whose folder this is, if it still runs; the folder gives up its name."""
     with contextlib.suppress(OSError, ValueError):
         kill(int((folder / "pid").read_text()))
+    inheritance.retire(folder)
 
 
 def kill(pid: int) -> None:

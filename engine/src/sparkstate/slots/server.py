@@ -27,6 +27,8 @@ MAX_UNPROVEN: Final = 64
 """Connections that have not proved themselves, each of which holds a thread; one more waits, or ends the oldest."""
 _PROMPT_S: Final = 1.0
 """A connection younger than this is not ended for another one: all tasks of a large cluster may come at once."""
+_AGAIN_S: Final = 0.05
+"""After a connection that could not be accepted: what it lacked may be there in a moment."""
 
 
 class SlotServer:
@@ -83,13 +85,20 @@ class SlotServer:
             listener.close()
 
     def _accept(self, listener: socket.socket) -> None:
-        while True:
+        """Until it is closed. One connection that fails ends no more than itself: the kernel would go on to take
+        callers, and each of them would wait in vain."""
+        while listener.fileno() != -1:
             try:
                 connection, _ = listener.accept()
-            except OSError:
-                return
+            except OSError:  # no file descriptor is free, or the caller has left
+                self._clock.sleep(_AGAIN_S)
+                continue
             self._make_room(connection)
-            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+            try:
+                threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+            except RuntimeError:  # no thread is left; the caller sees the end, and may come again
+                self._forget(connection)
+                connection.close()
 
     def _make_room(self, connection: socket.socket) -> None:
         """Among those that have not proved themselves."""
@@ -110,10 +119,14 @@ class SlotServer:
             try:
                 role, channel = self._prove(connection)
             finally:
-                with self._proven:
-                    self._unproven.pop(connection, None)
-                    self._proven.notify_all()
+                self._forget(connection)
             self._serve_proven(role, channel)
+
+    def _forget(self, connection: socket.socket) -> None:
+        """It is no longer among those that have not proved themselves."""
+        with self._proven:
+            self._unproven.pop(connection, None)
+            self._proven.notify_all()
 
     def _prove(self, connection: socket.socket) -> tuple[handshake.Role, Channel]:
         deadline = self._clock.monotonic() + _PROOF_S

@@ -22,6 +22,7 @@ from typing import Final
 
 from sparkstate import errors
 from sparkstate.backends import allocation
+from sparkstate.slots import places
 from sparkstate.slots.client import SlotAddress
 
 _TIMEOUT_S: Final = 60.0
@@ -67,11 +68,10 @@ class Starting:
     def become(self, identity: Identity) -> SlotAddress:
         """Tell it who it is; where it then listens. Raises ``SlotLost`` with the end of its log."""
         host = socket.gethostname()
-        directory = self._base / f"{identity.incarnation}-{identity.slot}"
         configuration = {
             "key": identity.key,
             "slot": identity.slot,
-            "directory": str(directory),
+            "directory": str(self._directory(identity)),
             "watched_pid": identity.watched_pid,
             "tcp_host": identity.tcp_host or None,
             "python_path": list(identity.python_path),
@@ -95,6 +95,18 @@ class Starting:
             told["identity"],
         )
 
+    def abandon(self, identity: Identity) -> None:
+        """End it, whether or not it has been told that it is ``identity``. One that was told, and has no folder yet,
+        ends when it answers, because nobody reads that any more."""
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+        self._process.wait()
+        places.end(self._directory(identity))
+
+    def _directory(self, identity: Identity) -> Path:
+        return self._base / f"{identity.incarnation}-{identity.slot}"
+
     def _talk(self, line: bytes) -> bytes:
         assert self._process.stdin is not None and self._process.stdout is not None
         with self._process.stdout:
@@ -116,7 +128,8 @@ class LocalSlots:
         self._begun = self._begin()
 
     def start(self, incarnation: int, key: str, python_path: tuple[str, ...]) -> tuple[SlotAddress, ...]:
-        """The slots of this incarnation, in order."""
+        """The slots of this incarnation, in order. If one does not start, none is left: they would live as long as
+        this process, which may start others many times."""
         begun, self._begun = self._begun or self._begin(), []
         identities = [
             Identity(
@@ -128,7 +141,12 @@ class LocalSlots:
             )
             for slot in range(self._count)
         ]
-        return tuple(each.become(identity) for each, identity in zip(begun, identities, strict=True))
+        with contextlib.ExitStack() as failed:
+            for each, identity in zip(begun, identities, strict=True):
+                failed.callback(each.abandon, identity)
+            addresses = tuple(each.become(identity) for each, identity in zip(begun, identities, strict=True))
+            failed.pop_all()
+        return addresses
 
     def _begin(self) -> list[Starting]:
         return [Starting(self._base, index) for index in range(self._count)]

@@ -189,15 +189,27 @@ class Query:
                 self._calls.failure = error
             return True
 
-    def stop(self, patience_s: float = _PATIENCE_S) -> None:
+    def stop(
+        self,
+        lost: Callable[[], bool] = lambda: False,
+        interrupt: Callable[[], None] = lambda: None,
+        patience_s: float = _PATIENCE_S,
+    ) -> None:
         """End between epochs. Stopping while a callback runs can overflow the stream thread's stack, so the next
         callback ends the query from within; only if none comes the query is stopped from outside.
+
+        ``lost``: whether the epoch that runs waits for something that will not come. As soon as that is so, the query
+        is abandoned, with ``interrupt``: nobody else could end the epoch while this waits for its end.
         """
         self._calls.stopping.set()
-        if self.wait(patience_s):
-            return
-        with self._calls.running, contextlib.suppress(Exception):
-            self._query.stop()
+        rounds = 0
+        while not self.wait(_AGAIN_S):
+            if lost():
+                self.abandon(interrupt)
+                return
+            rounds += 1
+            if rounds * _AGAIN_S >= patience_s and self._stopped_from_outside():
+                return
 
     def forget(self) -> None:
         """After :meth:`stop`: what its callbacks held, an incarnation's slots and runner among it, may be collected."""
@@ -238,11 +250,17 @@ class Query:
             if self.wait(_AGAIN_S):
                 return
             rounds += 1
-            if rounds * _AGAIN_S >= patience_s and self._calls.running.acquire(blocking=False):
-                with contextlib.suppress(Exception):
-                    self._query.stop()
-                self._calls.running.release()
+            if rounds * _AGAIN_S >= patience_s and self._stopped_from_outside():
                 return
+
+    def _stopped_from_outside(self) -> bool:
+        """Stop the query, unless a callback runs; whether none did."""
+        if not self._calls.running.acquire(blocking=False):
+            return False
+        with contextlib.suppress(Exception):
+            self._query.stop()
+        self._calls.running.release()
+        return True
 
 
 def _input(
