@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 from support.backends.own_backends import MemoryRows
 
 from sparkstate.backends import canonical
-from sparkstate.backends.base import StateKind, TableChanges, TableSpec
+from sparkstate.backends.base import DELETED, StateKind, TableChanges, TableSpec
+from sparkstate.backends.custom import row_count
 from sparkstate.backends.custom.row_store import RowStore
 from sparkstate.keygroups import KeyGroupRange
 from sparkstate.serde.expiring import ExpiringType, Times, TimeToLive
@@ -74,3 +75,36 @@ def test_values_that_are_converted_are_written_by_bounded_batches(
     assert len(measured.rows) == rows
     assert 0 < measured.most_rows <= most_rows
     assert measured.most_bytes <= most_bytes
+
+
+def test_sizes_are_counted_by_parts_however_many_rows_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slot tells them within its sign of life: while it counted ten million rows it was taken for lost."""
+    looked = 0
+
+    class Counted(MemoryRows):
+        def scan(self, first: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+            nonlocal looked
+            for row in super().scan(first, end):
+                looked += 1
+                yield row
+
+    store = RowStore(0, KeyGroupRange(0, 127), Counted())
+    specs = [TableSpec("op", name, StateKind.VALUE, Types.STRING(), Types.STRING()) for name in "abc"]
+    values = {f"key-{number}": "x" for number in range(100)}
+    store.commit([TableChanges(spec, dict(values)) for spec in specs], dict.fromkeys(values, 3))
+    monkeypatch.setattr(row_count.RowCount.go_on, "__defaults__", (40,))
+    seen = []
+    for call in range(1, 12):
+        seen.append(store.stats().rows)
+        assert looked <= 40 * call
+    assert seen == [40, 80, 120, 160, 200, 240, 280, 300, 300, 300, 300]
+    assert [(each.spec.name, each.rows) for each in store.stats().tables] == [
+        ("a", 100),
+        ("b", 100),
+        ("c", 100),
+    ]
+    assert looked == 300, "nothing was written since"
+    store.commit([TableChanges(specs[0], {"key-1": DELETED})], {"key-1": 3})
+    shown = [store.stats().rows for _ in range(8)]
+    assert shown[:-1] == [300] * 7
+    assert shown[-1] == 299

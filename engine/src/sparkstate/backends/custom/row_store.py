@@ -18,11 +18,11 @@ from sparkstate.backends.base import (
     StateKind,
     TableChanges,
     TableSpec,
-    TableStats,
 )
 from sparkstate.backends.custom import row_tables
 from sparkstate.backends.custom.factory import BackendFactory
 from sparkstate.backends.custom.ordered_rows import OrderedRows, RowsView
+from sparkstate.backends.custom.row_count import RowCount
 from sparkstate.backends.custom.row_keys import RowKeys
 from sparkstate.backends.custom.row_sweep import RowSweep
 from sparkstate.backends.expiring import SweepPace, ttl_change
@@ -38,7 +38,7 @@ _BATCH_BYTES: Final = 4 * MIB
 one, 5,000 rows could be gigabytes."""
 _FEW_ROWS: Final = 10_000
 """So many rows are counted anew at each question after a write. More are counted when half as many were written, so
-that the counting costs each write about the same, however large the state is."""
+that the counting costs each write about the same, however large the state is, and by parts (``row_count``)."""
 
 
 class RowStore:
@@ -52,6 +52,7 @@ class RowStore:
         self._sweeps: dict[tuple[str, str], RowSweep] = {}
         self._positions = row_tables.Positions()
         self._stats = ShardStats(0, 0, estimated=True)
+        self._count = RowCount()
         self._written_since = 0
 
     def table(self, spec: TableSpec) -> Any:
@@ -174,19 +175,15 @@ class RowStore:
 
     def stats(self) -> ShardStats:
         few = self._stats.rows < _FEW_ROWS
-        if self._written_since > (0 if few else self._stats.rows // 2):
+        if not self._count.is_under_way and self._written_since > (0 if few else self._stats.rows // 2):
             self._written_since = 0
-            tables = [self._count(table) for table in self._tables.values()]
-            rows, size = sum(each.rows for each in tables), sum(each.bytes for each in tables)
-            self._stats = ShardStats(rows, size, estimated=True, tables=tables)
+            self._count.begin(list(self._tables.values()))
+        if self._count.is_under_way:
+            self._count.go_on(self.rows)
+            counted = self._count.so_far
+            if not self._count.is_under_way or counted.rows > self._stats.rows:
+                self._stats = counted
         return self._stats
-
-    def _count(self, table: Any) -> TableStats:
-        rows = size = 0
-        for key, value in self.rows.scan(table.row_keys.first, table.row_keys.end):
-            rows += 1
-            size += len(key) + len(value)
-        return TableStats(table.spec, rows, size)
 
     def close(self) -> None:
         self.rows.close()
