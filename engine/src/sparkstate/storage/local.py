@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO
 
 from sparkstate import errors
-from sparkstate.storage import mounts, naming, renaming
+from sparkstate.storage import mounts, naming, renaming, temporary_files
 from sparkstate.storage.arriving import CHUNK, arriving
 from sparkstate.storage.objectstore import ObjectInfo, Upload
 from sparkstate.storage.renaming import Renamed
@@ -190,7 +190,7 @@ class LocalStore:
     @contextlib.contextmanager
     def _temporary(self) -> Iterator[Path]:
         path = self._new_temporary()
-        with _removed(path):
+        with temporary_files.removed(path):
             yield path
 
     def _new_temporary(self) -> Path:
@@ -258,12 +258,14 @@ class LocalStore:
         if is_swept or not folder.is_dir():
             return
         probe = folder / f"{self._prefix}-{self._ids()}"
-        with _removed(probe):
+        with temporary_files.removed(probe):
             probe.touch()
             now = probe.stat().st_mtime  # the storage's own clock, as a shared folder's may differ from ours
             for path in folder.iterdir():
                 with contextlib.suppress(FileNotFoundError):
-                    if now - path.stat().st_mtime > STALE_TEMPORARY_S or _writer_is_dead(path.name):
+                    if now - path.stat().st_mtime > STALE_TEMPORARY_S or temporary_files.writer_is_dead(
+                        path.name
+                    ):
                         path.unlink()
 
     @contextlib.contextmanager
@@ -377,29 +379,5 @@ def _flush_directory(folder: Path) -> None:
         os.close(descriptor)
 
 
-@contextlib.contextmanager
-def _removed(path: Path) -> Iterator[None]:
-    """Whatever happens inside, ``path`` is not left behind."""
-    try:
-        yield
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            path.unlink()
-
-
 def _info(key: str, stat: os.stat_result) -> ObjectInfo:
     return ObjectInfo(key=key, size=stat.st_size, modified_ms=stat.st_mtime_ns // 1_000_000)
-
-
-def _writer_is_dead(name: str) -> bool:
-    """Whether the temporary file ``host-pid-id`` belongs to a process of this host that has ended."""
-    host, pid, _ = name.rsplit("-", 2) if name.count("-") >= 2 else ("", "0", "")
-    if host != socket.gethostname() or not pid.isdigit():
-        return False
-    try:
-        os.kill(int(pid), 0)
-    except ProcessLookupError:
-        return True
-    except OSError:
-        return False
-    return False
