@@ -231,8 +231,8 @@ def sync_from_own_index(uv: Path, env: Environment, extras: Sequence[str]) -> No
         requirements,
     ]
     run([*export, *extras], "the list of locked packages", env)
-    if not (VENV / "bin" / "python").exists():
-        run([uv, "venv", "--python", sys.executable, VENV], "a virtual environment", env)
+    if output_of([VENV / "bin" / "python", "-c", "import sys; sys.stdout.write(sys.version)"]) != sys.version:
+        run([uv, "venv", "--clear", "--python", sys.executable, VENV], "a virtual environment", env)
     pip: Command = [uv, "pip"]
     target: Command = ["--python", VENV / "bin" / "python"]
     run([*pip, "sync", *target, requirements], "the locked packages from your index", env)
