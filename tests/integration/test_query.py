@@ -98,10 +98,7 @@ class Slots:
 
     def __init__(self, epoch: Epoch) -> None:
         self.interrupt = epoch.interrupted.release
-
-    def status(self, _: float) -> list[protocol.SlotStatus]:
-        time.sleep(1)
-        raise errors.SlotLost("slot 0 gives no sign of life")
+        self.status = hangs_for_good
 
 
 @pytest.mark.fault(
@@ -139,6 +136,39 @@ def test_an_incarnation_that_ends_does_not_wait_for_a_slot_that_hangs(tmp_path: 
         finally:
             query.abandon(epoch.interrupted.release)
             over.set()
+
+
+@pytest.mark.parametrize("at", ["the epoch before the last", "the last epoch"])
+def test_the_end_of_the_input_does_not_wait_for_a_slot_that_hangs(at: str) -> None:
+    waits, over, pipeline = threading.Semaphore(0), threading.Event(), EpochPipeline()
+    view = JobView(JobIdentity(job_uid="u"), "job", "default", "hashmap", SystemClock())
+    for event in (driver_life.RESTORES, driver_life.FILLED):
+        view.happened(event)
+
+    def wait() -> None:
+        assert waits.acquire(timeout=60)
+        raise errors.SlotLost("interrupted")
+
+    if at == "the epoch before the last":
+        pipeline.start(wait)
+    parts: Any = SimpleNamespace(context=SimpleNamespace(requests=Requests(), view=view))
+    pool: Any = SimpleNamespace(group=SimpleNamespace(interrupt=waits.release, status=hangs_for_good))
+    query: Any = SimpleNamespace(wait=lambda _: True, failure=None)
+    loop: Any = SimpleNamespace(stopped_by_savepoint=False, end_of_input=wait)
+    incarnation = Incarnation(parts, pool, query, loop, loop, pipeline, Loss(over), over)
+    with ThreadPoolExecutor(1) as main:
+        try:
+            failure = main.submit(incarnation.run).exception(30)
+        finally:
+            waits.release()
+            over.set()
+    assert isinstance(failure, errors.SlotLost)
+    assert "no sign of life" in str(failure)
+
+
+def hangs_for_good(_: float) -> list[protocol.SlotStatus]:
+    time.sleep(1)
+    raise errors.SlotLost("slot 0 gives no sign of life")
 
 
 def test_the_names_of_spark_s_sockets_do_not_pile_up_in_the_driver(tmp_path: Path) -> None:

@@ -211,12 +211,29 @@ def test_a_savepoint_under_way_is_given_up_by_its_url_and_never_completed_withou
     url = job.savepoints.begin("t", naming.join_url(root.url, "savepoints"), 9, job.incarnation).url
     target = UploadTarget.savepoint(job.incarnation, 9)
     shards = job._upload(job.savepoints.folder(url), target)
+    root.put_if_absent("by-name/of somebody else", b"")
     assert delete(url, opened)
     assert keys(root, "savepoints/") == ["savepoints/readme"]
     with pytest.raises(errors.StateError):
         job.savepoints.commit(url, job._metadata(shards, 9, "savepoint", trigger_id="t"))
     state = LineageLog(job.lineage.store, ManualClock()).refresh()
     assert (state.savepoints, state.started_savepoints) == ((), ())
+    assert state.doomed_savepoints == (url,), "a slot may still send a file: the next incarnation looks again"
+
+
+def test_a_begun_savepoint_is_deleted_where_no_log_may_be_looked_for(root, opened, job) -> None:
+    """By keys for the folder of savepoints alone."""
+    url = job.savepoints.begin("t", naming.join_url(root.url, "savepoints"), 9, job.incarnation).url
+    job.savepoints.folder(url).put_if_absent("1-1-aa", b"1")
+
+    class Narrow(HookedStore):
+        def list(self, prefix):
+            if prefix.startswith("by-name"):
+                raise errors.StorageRefused("AccessDenied")
+            return super().list(prefix)
+
+    assert delete(url, lambda place: Narrow(opened(place)))
+    assert keys(root, "savepoints/") == ["savepoints/readme"]
 
 
 def test_a_savepoint_beside_its_lineage_is_deleted_by_its_url_and_marked_in_the_log(

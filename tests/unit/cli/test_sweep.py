@@ -64,8 +64,17 @@ def test_a_sweep_only_tells_unless_it_is_told_to_delete(swept: Swept) -> None:
         lambda url: {"kind": "StatefulSparkJob", "spec": {"restoreFrom": {"uri": url}}},
         lambda url: {"kind": "StatefulSparkJob", "status": {"start": {"uri": url}}},
         lambda url: {"kind": "StatefulSparkJob", "status": {"lastSavepoint": {"uri": url}}},
+        lambda url: {"kind": "StatefulSparkJob", "spec": {"restoreFrom": {"uri": f"{url}?v=2"}}},
     ],
-    ids=["a pinned snapshot", "a registered one", "one in flight", "a spec", "a start", "a last savepoint"],
+    ids=[
+        "a pinned snapshot",
+        "a registered one",
+        "one in flight",
+        "a spec",
+        "a start",
+        "a last savepoint",
+        "an old URL",
+    ],
 )
 def test_what_an_object_names_stays(swept: Swept, item: Any) -> None:
     found = swept("--delete", items=[item(swept.old)])

@@ -171,7 +171,8 @@ def _delete_by_its_log(
             kept.delete(wanted, force=force)
             return True
         if wanted in {s.url for s in state.started_savepoints}:
-            kept.abandon(wanted)  # else its driver, which may live, would complete it without its files
+            # Else its driver, which may live, would complete it without its files.
+            kept.abandon(wanted, confirm=False)
             return True
     return False
 
@@ -184,7 +185,11 @@ def _jobs_of(wanted: str, root: ObjectStore, opened: OpenStore) -> list[JobName]
     except errors.CorruptData:
         return []
     except errors.NotFound:
+        pass
+    try:
         return lineage.names(root)
+    except errors.StorageRefused:  # keys for the folder of savepoints alone: no log of it can be read
+        return []
 
 
 def delete_triggered(
@@ -213,7 +218,7 @@ def delete_triggered(
                 gone.append(committed.url)
         for started in state.started_savepoints:
             if started.trigger_id == trigger_id:
-                kept.abandon(started.url)
+                kept.abandon(started.url, confirm=False)
                 gone.append(started.url)
         kept.finish_deletions()
     return gone
@@ -230,6 +235,6 @@ def delete_known(root: ObjectStore, job: JobName, url: str, opened: OpenStore, c
             kept.delete(url)
             return True
         if url in {s.url for s in state.started_savepoints}:
-            kept.abandon(url)
+            kept.abandon(url, confirm=False)
             return True
     return False

@@ -182,9 +182,11 @@ class Savepoints:
         return dead
 
     def finish_deletions(self) -> None:
-        """Finish deletions that were begun before. Folders in a storage that refuses are left."""
+        """Finish deletions that were begun before, without confirming them: among them may be the folder of a savepoint
+        that has failed, into which a slot of a driver that lives still writes. Folders in a storage that refuses are
+        left."""
         if self._log.state.doomed_savepoints:
-            self._finish(self._log.state.doomed_savepoints, insist=False)
+            self._finish(self._log.state.doomed_savepoints, insist=False, confirm=False)
 
     def _delete(self, urls: list[str], still_valid: Callable[[LogState], bool]) -> None:
         self._condemn(urls, still_valid)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -172,10 +173,10 @@ def _named(value: Any) -> Iterator[str]:
         for child in value:
             yield from _named(child)
     elif isinstance(value, str) and re.match(r"(s3[an]?|file)://|file:/|/", value):
-        try:
-            yield naming.normalise_url(value.removesuffix(f"/{layout.METADATA}"))
-        except errors.SpecInvalid:
-            return
+        # A URL with a # or ? is refused now, and meant the folder before it once.
+        for text in {value, re.split("[?#]", value)[0]}:
+            with contextlib.suppress(errors.SpecInvalid):
+                yield naming.normalise_url(text.removesuffix(f"/{layout.METADATA}"))
 
 
 def _seconds(age: str) -> float:

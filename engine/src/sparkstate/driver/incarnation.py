@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections.abc import Iterator
 
 from pydantic import JsonValue
 
@@ -119,9 +120,31 @@ class Incarnation:
 
     def _drain(self) -> End:
         self._context.view.happened(driver_life.STOPS)
-        self._settle()
-        self._loop.end_of_input()
+        with self._watching_over_the_end():
+            self._settle()
+            self._loop.end_of_input()
         return End.INPUT_ENDED
+
+    @contextlib.contextmanager
+    def _watching_over_the_end(self) -> Iterator[None]:
+        """Within it, whatever waits for the slots is interrupted once one is lost: the last epoch waits for all of
+        them, and for one that hangs it would wait for ever. The loss is raised then."""
+        ended = threading.Event()
+
+        def look() -> None:
+            while not ended.wait(_LOOK_S):
+                if self._is_lost():
+                    self._slot_pool.group.interrupt()
+
+        looking = threading.Thread(target=look, name="end-watch", daemon=True)
+        looking.start()
+        try:
+            yield
+        except errors.SparkstateError as error:
+            raise self._loss.error or error from error
+        finally:
+            ended.set()
+            looking.join()
 
     def _settle(self) -> None:
         """Wait for the last epoch's end, once Spark begins no more."""

@@ -153,8 +153,9 @@ def names(root: ObjectStore) -> list[JobName]:
     folders = {info.key.rpartition("/")[0] for info in root.list(f"{FOLDER}/")}
     found = []
     for folder in sorted(folders):
-        cluster, namespace, name = (unquote(segment) for segment in folder.split("/")[1:])
-        found.append(JobName(cluster=cluster, namespace=namespace, name=name))
+        segments = [unquote(segment) for segment in folder.split("/")[1:]]
+        if len(segments) == 3:  # anything else is somebody else's
+            found.append(JobName(cluster=segments[0], namespace=segments[1], name=segments[2]))
     return found
 
 
