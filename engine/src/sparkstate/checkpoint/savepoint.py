@@ -183,8 +183,8 @@ class Savepoints:
 
     def finish_deletions(self) -> None:
         """Finish deletions that were begun before, without confirming them: among them may be the folder of a savepoint
-        that has failed, into which a slot of a driver that lives still writes. Folders in a storage that refuses are
-        left."""
+        that has failed, into which a slot of a driver that lives still writes. Folders are left where a storage
+        refuses."""
         if self._log.state.doomed_savepoints:
             self._finish(self._log.state.doomed_savepoints, insist=False, confirm=False)
 
