@@ -182,9 +182,8 @@ class Savepoints:
         return dead
 
     def finish_deletions(self) -> None:
-        """Finish deletions that were begun before, without confirming them: among them may be the folder of a savepoint
-        that has failed, into which a slot of a driver that lives still writes. Folders are left where a storage
-        refuses."""
+        """Finish deletions that were begun before, except where the storage refuses. They are not confirmed: one of the
+        folders may be that of a failed savepoint, into which a slot still writes."""
         if self._log.state.doomed_savepoints:
             self._finish(self._log.state.doomed_savepoints, insist=False, confirm=False)
 

@@ -10,7 +10,7 @@ from sparkstate.backends.custom.ordered_rows import OrderedRows
 
 AT_ONCE: Final = 10_000
 """Rows of one shard for one call, 20 to 30 ms of Python. A slot is asked for the sizes of all its shards within its
-sign of life: after the restore of some ten million rows it was lost while it counted, and restored and counted again."""
+sign of life: after the restore of ten million rows it was lost while it counted, and restored and counted again."""
 
 
 class RowCount:
