@@ -163,7 +163,7 @@ class _Query:
             self.failure = error
         return not self._life.context.requests.ending()
 
-    def hold(self) -> None:
+    def hold(self, *_: object) -> None:
         """No further epoch."""
 
     stop = abandon = hold
