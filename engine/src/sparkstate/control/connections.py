@@ -2,7 +2,8 @@
 
 A connection without a request costs its maker nothing, so there may be any number of them: at 256 idle ones the
 kubelet's probe was refused. So the newest is always let in, and the peer with the most loses its oldest idle one. A
-probe's answer needs neither a thread nor a token, so a probe that is let in is answered.
+peer that does not read its answers is idle too: such connections stayed for good, and nobody else of that address was
+let in. A probe's answer needs neither a thread nor a token, so a probe that is let in is answered.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ MAX_CONNECTIONS: Final = 256
 MAX_OF_PEER: Final = 128
 """Of one address."""
 IDLE_S: Final = 15.0
-"""For so long a connection may be without a whole head of a request, however many bytes of it come."""
+"""For so long a connection may be without a whole head of a request, however many bytes of it come, and for so long its
+peer may leave an answer unread."""
 
 
 class BoundedProtocol(h11_impl.H11Protocol):
@@ -40,8 +42,14 @@ class BoundedProtocol(h11_impl.H11Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether no request of it is being answered."""
-        return self.cycle is None or self.cycle.response_complete
+        """Whether no request of it is being answered, or the peer does not take the answer."""
+        unread = self.flow.write_paused or self.transport.is_closing()
+        return unread or self.cycle is None or self.cycle.response_complete
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether it is closed. A closing one with an answer that the peer does not take stays open."""
+        return self.transport.is_closing() and not self.transport.get_write_buffer_size()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """As uvicorn's; a peer that holds too many loses one first."""
@@ -60,18 +68,23 @@ class BoundedProtocol(h11_impl.H11Protocol):
         self._expire_later()
         super().on_response_complete()
 
+    def pause_writing(self) -> None:
+        """As uvicorn's; more of the answer waits for the peer than is sent ahead."""
+        super().pause_writing()
+        self._expire_later()
+
     def _expire_later(self) -> None:
         if self._expiry is not None:
             self._expiry.cancel()
         self._expiry = self.loop.call_later(IDLE_S, self._expire)
 
     def _expire(self) -> None:
-        if self.is_idle and not self.transport.is_closing():
+        if self.is_idle:
             self.transport.abort()
 
     def _make_room(self) -> None:
         living = [one for one in self.connections if isinstance(one, BoundedProtocol) and one is not self
-                  and not one.transport.is_closing()]  # fmt: skip
+                  and not one.is_gone]  # fmt: skip
         held = Counter(one.peer for one in living)
         if held[self.peer] >= MAX_OF_PEER:
             crowd = [one for one in living if one.peer == self.peer]
