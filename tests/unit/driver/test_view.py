@@ -7,7 +7,7 @@ import pytest
 from support.storage.stores import ManualClock
 
 from sparkstate import clock, errors
-from sparkstate.control import driver_life
+from sparkstate.control import driver_life, port
 from sparkstate.control.documents import CheckpointInfo, CheckpointKind, CheckpointStatus, JobIdentity
 from sparkstate.driver.control import DriverControl, progress_timeout_s
 from sparkstate.driver.requests import Requests
@@ -45,6 +45,20 @@ def test_no_checkpoint_is_under_way_after_its_incarnation() -> None:
     view.note_checkpoint(failed.model_copy(update={"failure": "its thread says so too"}))
     status = view.status()
     assert (status.checkpoints_completed, status.checkpoints_failed) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    "end", [driver_life.STOPS, driver_life.FAILS, driver_life.FINISHES], ids=lambda row: str(row.to)
+)
+def test_no_checkpoint_is_promised_that_cannot_come(end: driver_life.Transition) -> None:
+    view, control = running(ManualClock())
+    for step in (driver_life.RESTORES, driver_life.FILLED):
+        view.happened(step)
+    view.note_checkpoint(under_way(4))
+    assert control.trigger_checkpoint() == 4
+    view.happened(end)
+    with pytest.raises(port.NotRunning, match=f"the job is {end.to}; no checkpoint can be started"):
+        control.trigger_checkpoint()
 
 
 def test_a_savepoint_is_the_last_one_however_many_checkpoints_came_later() -> None:

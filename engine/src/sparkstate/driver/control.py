@@ -91,6 +91,7 @@ class DriverControl:
         return next((info for info in self._view.checkpoints() if info.id == checkpoint_id), None)
 
     def trigger_checkpoint(self) -> int:
+        self._require_going_on("checkpoint")
         running = [
             info.id
             for info in self._view.checkpoints()
