@@ -32,6 +32,16 @@ def test_the_slots_of_an_incarnation_are_never_said_to_be_the_next_one_s() -> No
     assert view.status().slots == ()
 
 
+def test_the_gauges_of_an_incarnation_s_slots_end_with_it() -> None:
+    view, control = running(ManualClock())
+    view.note_incarnation(1, None, None)
+    reply = msgspec.structs.replace(REPLY, metrics={"estimate-num-keys": 3.0})
+    view.note_slots([SlotAddress(0, "executor-1", 7, "/s", 0)], [reply])
+    assert list(control.metrics()) == [port.Sample("estimate-num-keys", 3.0, {"slot": "0"})]
+    view.note_incarnation(2, None, None)
+    assert list(control.metrics()) == []
+
+
 def test_no_checkpoint_is_under_way_after_its_incarnation() -> None:
     """A request for a checkpoint is answered with the number of the one under way."""
     view, control = running(ManualClock())
