@@ -149,7 +149,8 @@ class Meter(ABC):
 
 
 class Distribution(ABC):
-    """Numbers of which count, sum, least and largest are shown."""
+    """Numbers of which count, sum, least and largest are shown. NaN and infinite ones are counted, and otherwise left
+    out."""
 
     @abstractmethod
     def update(self, value: float) -> None:
