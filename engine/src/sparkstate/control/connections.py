@@ -4,14 +4,18 @@ A connection without a request costs its maker nothing, so there may be any numb
 kubelet's probe was refused. So the newest is always let in, and the peer with the most loses its oldest idle one. A
 peer that does not read its answers is idle too: such connections stayed for good, and nobody else of that address was
 let in. A probe's answer needs neither a thread nor a token, so a probe that is let in is answered.
+
+Nothing that a stranger sends makes a line in the driver's log, which the page shows the end of.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
 from typing import Any, Final
 
+import h11
 from uvicorn.protocols.http import h11_impl
 
 MAX_CONNECTIONS: Final = 256
@@ -21,6 +25,10 @@ MAX_OF_PEER: Final = 128
 IDLE_S: Final = 15.0
 """For so long a connection may be without a whole head of a request, however many bytes of it come, and for so long its
 peer may leave an answer unread."""
+
+_log = logging.getLogger("sparkstate.control.connections")
+"""Of what goes wrong in the application. Warnings are about what somebody sent."""
+_log.setLevel(logging.ERROR)
 
 
 class BoundedProtocol(h11_impl.H11Protocol):
@@ -32,6 +40,7 @@ class BoundedProtocol(h11_impl.H11Protocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.access_log = False
+        self.logger = _log
         self._opened = self.loop.time()
         self._expiry: asyncio.TimerHandle | None = None
 
@@ -67,6 +76,16 @@ class BoundedProtocol(h11_impl.H11Protocol):
         """As uvicorn's; the connection is idle from now on."""
         self._expire_later()
         super().on_response_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """As uvicorn's, unless another answer has begun: it cannot be in the middle of that, nor that behind it."""
+        if self.cycle is not None:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:
+            self.transport.close()
 
     def pause_writing(self) -> None:
         """As uvicorn's; more of the answer waits for the peer than is sent ahead."""
