@@ -149,8 +149,7 @@ class Meter(ABC):
 
 
 class Distribution(ABC):
-    """Numbers of which count, sum, least and largest are shown. NaN and infinite ones are counted, and otherwise left
-    out."""
+    """Numbers of which count, sum, least and largest are shown. NaN and infinite ones are counted, nothing else."""
 
     @abstractmethod
     def update(self, value: float) -> None:
