@@ -1,15 +1,19 @@
-"""A trigger id comes again, to a driver that knows it from the log alone."""
+"""A trigger id comes again, to a driver or an incarnation that knows it from the log alone."""
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.slots.running import settings
+from support.slots import slots
+from support.slots.running import Running, settings
 
-from sparkstate import clock, errors
+from sparkstate import clock, errors, phases
 from sparkstate.control import documents, driver_life, port
 from sparkstate.control.port import SavepointTrigger
+from sparkstate.driver.checkpoints import Checkpoints
 from sparkstate.driver.claimed_lineage import claim
 from sparkstate.driver.control import DriverControl
 from sparkstate.driver.current_parts import CurrentParts
@@ -17,6 +21,8 @@ from sparkstate.driver.requests import Requests
 from sparkstate.driver.view import JobView
 from sparkstate.log.log import ClaimedLog
 from sparkstate.log.records import SavepointCommitted, SavepointStarted
+from sparkstate.spark.capture import CapturedPosition
+from sparkstate.spark.watermarks import Watermarks
 
 URL = "s3://keep/nightly/savepoint-1"
 
@@ -112,3 +118,53 @@ def test_a_stop_is_completed_while_the_lineage_is_closed_with_it(tmp_path: Path)
 def test_a_target_that_is_no_url_is_refused_by_its_name(driver: Driver) -> None:
     with pytest.raises(errors.SpecInvalid, match="ftp"):
         driver.ask(target_directory="ftp://there")
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[Running]:
+    made = Running(tmp_path)
+    yield made
+    made.close()
+
+
+def begin_anew(running: Running) -> None:
+    """The incarnation is over, and the next one begins."""
+    running.checkpoints.abandon()
+    storage, time = running.job_storage, clock.SystemClock()
+    storage.begin_incarnation(storage.restore_point(), lambda number: None)
+    Checkpoints(
+        running.group, storage, settings(running.out).checkpoint, running.requests, running.view, time,
+        phases.Phases("driver", time, {}), slots.KEY_SPACE, base=-1,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("stop", [False, True], ids=["goes-on", "stops"])
+def test_a_savepoint_with_its_record_is_complete_though_its_incarnation_ended_before_it_was_told(
+    running: Running, monkeypatch: pytest.MonkeyPatch, stop: bool
+) -> None:
+    """The next incarnation took it again, and its request failed, because it was completed already."""
+    recorded, answers = threading.Event(), threading.Event()
+
+    def hang(*_: object) -> None:
+        recorded.set()
+        assert answers.wait(30)
+        raise errors.StorageError("refused at last")
+
+    monkeypatch.setattr(running.job_storage, "commit_checkpoint", hang)
+    running.slot.epoch(0, slots.rows(("a", 1)))
+    trigger = SavepointTrigger(trigger_id="one", stop=stop)
+    running.requests.add(trigger)
+    pending = running.checkpoints.start(0, Watermarks(()), CapturedPosition(), trigger)
+    assert recorded.wait(30)
+    begin_anew(running)
+    told, url = running.requests.find("one"), running.job_storage.savepoints.find("one").url
+    assert told is not None
+    if stop:
+        assert told.status == documents.SavepointPhase.IN_PROGRESS, "the job has not stopped"
+    else:
+        assert (told.status, told.location, told.epoch) == (documents.SavepointPhase.COMPLETED, url, 0)
+        assert running.requests.next_open() is None
+    answers.set()
+    pending.wait()
+    late = running.requests.find("one")
+    assert late is not None and (late == told) != stop

@@ -1,4 +1,4 @@
-"""A savepoint that the log has under a trigger id, and this driver has no request for.
+"""A savepoint that the log has under a trigger id, and that an earlier driver took, or an earlier incarnation.
 
 The log keeps of a request what its savepoint shows: where it lies, and whether the lineage was closed with it. A
 request that asks for something else must not hear that it is completed: a caller believed that the job had stopped,
@@ -11,7 +11,9 @@ from dataclasses import dataclass
 
 from sparkstate.checkpoint.savepoint import logged
 from sparkstate.control import port
-from sparkstate.control.documents import SavepointPhase, SavepointStatus
+from sparkstate.control.documents import LongWorkKind, SavepointPhase, SavepointStatus
+from sparkstate.driver.requests import Requests
+from sparkstate.driver.view import JobView
 from sparkstate.log.records import SavepointCommitted
 from sparkstate.log.state import LogState
 from sparkstate.storage import naming
@@ -56,3 +58,17 @@ def find(state: LogState, trigger_id: str) -> EarlierSavepoint | None:
     if record is None:
         return None
     return EarlierSavepoint(record, state.closed is not None and state.closed.savepoint_url == record.url)
+
+
+def tell(state: LogState, requests: Requests, view: JobView) -> None:
+    """An incarnation may end between a savepoint's record and the word of it. Then the next one tells it: where it took
+    the savepoint again, the request failed, because that was completed already.
+
+    A request to stop stays open: the job has not stopped.
+    """
+    for request in requests.open():
+        earlier = find(state, request.trigger_id)
+        if earlier is not None and not request.stop:
+            view.long_work.end(LongWorkKind.SAVEPOINT, request.trigger_id)
+            status, record = SavepointPhase.COMPLETED, earlier.record
+            requests.update(request.trigger_id, status, location=record.url, epoch=record.epoch)
