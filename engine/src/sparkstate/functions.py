@@ -149,7 +149,7 @@ class Meter(ABC):
 
 
 class Distribution(ABC):
-    """Numbers of which count, sum, least and largest are shown."""
+    """Numbers of which count, sum, least and largest are shown. NaN and infinite ones are counted, nothing else."""
 
     @abstractmethod
     def update(self, value: float) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,13 @@ def test_every_reference_inside_the_document_leads_somewhere() -> None:
         target: Any = SCHEMA
         for part in reference.removeprefix("#/").split("/"):
             target = target[part]
+
+
+def test_every_link_within_the_readable_form_leads_to_a_section() -> None:
+    page = openapi.render()["rest-api.md"]
+    links = set(re.findall(r"\]\(#([^)]*)\)", page))
+    assert links
+    assert links <= {heading.lower() for heading in re.findall(r"^### (\w+)$", page, re.MULTILINE)}
 
 
 def test_all_operations_but_the_probes_ask_for_the_bearer_token_and_tell_401() -> None:

@@ -23,6 +23,7 @@ from sparkstate import clock, errors, keys, phases
 from sparkstate.control import driver_life, port, server
 from sparkstate.control.documents import JobIdentity, SavepointPhase
 from sparkstate.control.port import SavepointTrigger
+from sparkstate.driver import earlier_savepoint
 from sparkstate.driver import requests as driver_requests
 from sparkstate.driver.checkpoints import Checkpoints
 from sparkstate.driver.claimed_lineage import claim
@@ -136,8 +137,8 @@ class Job:
         )  # fmt: skip
         targets = Targets(S3Settings(), lambda: self.job_storage.lineage.store.url, answer_s=TIMEOUT_S)
         self.control = DriverControl(
-            self.view, self.requests, claimed.find_savepoint, lambda: None,
-            claimed.ids.peek, targets.require,
+            self.view, self.requests, lambda trigger_id: earlier_savepoint.find(claimed.log.refresh(), trigger_id),
+            lambda: None, claimed.ids.peek, targets.require,
         )  # fmt: skip
 
     def epoch(self) -> None:

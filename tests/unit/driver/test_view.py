@@ -7,7 +7,7 @@ import pytest
 from support.storage.stores import ManualClock
 
 from sparkstate import clock, errors
-from sparkstate.control import driver_life
+from sparkstate.control import driver_life, port
 from sparkstate.control.documents import CheckpointInfo, CheckpointKind, CheckpointStatus, JobIdentity
 from sparkstate.driver.control import DriverControl, progress_timeout_s
 from sparkstate.driver.requests import Requests
@@ -32,6 +32,16 @@ def test_the_slots_of_an_incarnation_are_never_said_to_be_the_next_one_s() -> No
     assert view.status().slots == ()
 
 
+def test_the_gauges_of_an_incarnation_s_slots_end_with_it() -> None:
+    view, control = running(ManualClock())
+    view.note_incarnation(1, None, None)
+    reply = msgspec.structs.replace(REPLY, metrics={"estimate-num-keys": 3.0})
+    view.note_slots([SlotAddress(0, "executor-1", 7, "/s", 0)], [reply])
+    assert list(control.metrics()) == [port.Sample("estimate-num-keys", 3.0, {"slot": "0"})]
+    view.note_incarnation(2, None, None)
+    assert list(control.metrics()) == []
+
+
 def test_no_checkpoint_is_under_way_after_its_incarnation() -> None:
     """A request for a checkpoint is answered with the number of the one under way."""
     view, control = running(ManualClock())
@@ -45,6 +55,20 @@ def test_no_checkpoint_is_under_way_after_its_incarnation() -> None:
     view.note_checkpoint(failed.model_copy(update={"failure": "its thread says so too"}))
     status = view.status()
     assert (status.checkpoints_completed, status.checkpoints_failed) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    "end", [driver_life.STOPS, driver_life.FAILS, driver_life.FINISHES], ids=lambda row: str(row.to)
+)
+def test_no_checkpoint_is_promised_that_cannot_come(end: driver_life.Transition) -> None:
+    view, control = running(ManualClock())
+    for step in (driver_life.RESTORES, driver_life.FILLED):
+        view.happened(step)
+    view.note_checkpoint(under_way(4))
+    assert control.trigger_checkpoint() == 4
+    view.happened(end)
+    with pytest.raises(port.NotRunning, match=f"the job is {end.to}; no checkpoint can be started"):
+        control.trigger_checkpoint()
 
 
 def test_a_savepoint_is_the_last_one_however_many_checkpoints_came_later() -> None:

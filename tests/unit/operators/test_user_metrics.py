@@ -60,6 +60,22 @@ def test_a_counter_a_gauge_a_meter_and_a_distribution_show_what_was_counted():
     assert shown["size"] == Reading("size", "distribution", count=3, sum=15, least=1, largest=10)
 
 
+@pytest.mark.parametrize("odd", [float("nan"), float("inf"), float("-inf")], ids=str)
+@pytest.mark.parametrize("place", [0, 1, 2], ids=["first", "between", "last"])
+def test_a_distribution_counts_a_value_that_is_not_finite_and_leaves_it_out_otherwise(odd, place):
+    metrics = UserMetrics("u")
+    sizes = metrics.group().distribution("size")
+    sizes.update(odd)
+    assert metrics.read(0.0) == [Reading("size", "distribution", count=1, sum=0)]
+    values = [5.0, 10**40]
+    values.insert(place, odd)
+    for value in values:
+        sizes.update(value)
+    assert metrics.read(0.0) == [
+        Reading("size", "distribution", count=4, sum=5.0 + 10**40, least=5, largest=1e40)
+    ]
+
+
 def test_after_a_restore_the_metrics_begin_anew():
     with made(Counts()) as harness:
         harness.process_element(("a", 4))
@@ -143,13 +159,13 @@ def test_numbers_that_no_report_can_carry_are_left_out_and_the_report_is_whole()
     metrics = UserMetrics("u")
     group = metrics.group()
     group.counter("huge").inc(10**400)
-    group.distribution("nan").update(float("nan"))
+    group.distribution("huge too").update(10**400)
     group.gauge("text", lambda: "many")
     group.gauge("broken", lambda: 1 / 0)
     metrics.refresh_gauges()
     shown = {reading.name: reading for reading in metrics.read(0.0)}
     assert shown["huge"].count is None
-    assert shown["nan"].sum is None
+    assert shown["huge too"].sum is shown["huge too"].least is None
     assert shown["text"].largest is shown["broken"].largest is None
     for reading in shown.values():
         msgspec.msgpack.encode(

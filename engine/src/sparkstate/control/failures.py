@@ -17,7 +17,7 @@ _ANSWERS: Final[tuple[tuple[type[errors.SparkstateError], int, str], ...]] = (
     (port.TriggerConflict, 409, "use another trigger id, or send the parameters of the first request"),
     (port.UnknownState, 404, "see /v1/status for the job; names are the uid and the descriptor's name"),
     (port.TooManyRequests, 429, "wait until the status shows fewer, then ask again"),
-    (port.NotRunning, 503, "wait until /readyz answers 200, then ask again"),
+    (port.NotRunning, 503, "ask again when /readyz answers 200; a job that has ended must be started first"),
     (errors.SpecInvalid, 400, "correct the value that the message names"),
     (errors.StateError, 400, "use the key and namespace types that the job declares"),
     (errors.Fenced, 410, "talk to the driver that owns the job now"),

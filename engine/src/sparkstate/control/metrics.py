@@ -53,7 +53,7 @@ GAUGES: Final[dict[str, str]] = {
     "sparkstate_user_meter_events_per_second": "Rate of a function's own meter, over its time span.",
     "sparkstate_user_distribution_values": "Number of values in a function's own distribution since the "
     "slot began.",
-    "sparkstate_user_distribution_sum": "Sum of the values in the distribution.",
+    "sparkstate_user_distribution_sum": "Sum of the finite values in the distribution.",
     "sparkstate_user_distribution_least": "Smallest value in the distribution.",
     "sparkstate_user_distribution_largest": "Largest value in the distribution.",
 }

@@ -82,12 +82,16 @@ class JobControl(Protocol):
         """One of :meth:`checkpoints`, or None."""
 
     def trigger_checkpoint(self) -> int:
-        """Ask for a checkpoint at the next end of an epoch. Returns its id, or that of one in progress."""
+        """Ask for a checkpoint at the next end of an epoch. Returns its id, or that of one in progress.
+
+        Raises :class:`NotRunning` if no checkpoint can come any more.
+        """
 
     def trigger_savepoint(self, request: SavepointTrigger) -> documents.SavepointStatus:
         """Begin, and return at once. Idempotent by ``request.trigger_id``, also over restarts.
 
-        Raises :class:`TriggerConflict` for a known id with another target, ``stop``, ``drain`` or format.
+        Raises :class:`TriggerConflict` for a known id with another target, ``stop``, ``drain`` or format, and
+        :class:`NotRunning` if no savepoint can be taken any more.
         """
 
     def savepoint(self, trigger_id: str) -> documents.SavepointStatus | None:

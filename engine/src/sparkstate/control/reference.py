@@ -55,14 +55,28 @@ appear as gauges named `sparkstate_backend_<name>`."""
 def rest_api(document: dict[str, Any]) -> Iterator[str]:
     """Lines of ``rest-api.md``: one section per path and method, then the documents."""
     yield _INTRO.format(note=_NOTE, description=document["info"]["description"])
+    models = document["components"]["schemas"]
+    described = {name: model for name, model in models.items() if "properties" in model or "enum" in model}
+    document = _inlined(document, {name: models[name] for name in models.keys() - described.keys()})
     yield "## Paths\n"
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
             yield from _operation(f"{method.upper()} {path}", operation)
     yield "## Documents\n"
-    for name, model in document["components"]["schemas"].items():
-        if "properties" in model or "enum" in model:
-            yield from _model(name, model)
+    for name in described:
+        yield from _model(name, document["components"]["schemas"][name])
+
+
+def _inlined(node: Any, plain: dict[str, Any]) -> Any:
+    """``node`` with the schemas ``plain``, which get no section, in the place of links to them."""
+    if isinstance(node, list):
+        return [_inlined(each, plain) for each in node]
+    if not isinstance(node, dict):
+        return node
+    named = str(node.get("$ref", "")).rpartition("/")[2]
+    if named in plain:
+        return {**plain[named], **{key: value for key, value in node.items() if key != "$ref"}}
+    return {key: _inlined(value, plain) for key, value in node.items()}
 
 
 def _operation(title: str, operation: dict[str, Any]) -> Iterator[str]:

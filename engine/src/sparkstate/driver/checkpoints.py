@@ -15,6 +15,7 @@ from sparkstate.checkpoint import coordinator
 from sparkstate.checkpoint.coordinator import Backlog, PauseStep
 from sparkstate.control.documents import SavepointPhase
 from sparkstate.control.port import SavepointTrigger
+from sparkstate.driver import earlier_savepoint
 from sparkstate.driver.answers import take_snapshot
 from sparkstate.driver.checkpoint_coordinator import CheckpointCoordinator, open_requests
 from sparkstate.driver.companion import Companion
@@ -35,7 +36,10 @@ from sparkstate.spark.watermarks import Watermarks
 
 
 class Checkpoints:
-    """One at a time. Every method is called in the epochs' thread, ``abandon`` and ``given_up`` in any."""
+    """One at a time. Every method is called in the epochs' thread, ``abandon`` and ``given_up`` in any.
+
+    Made for one incarnation, it first tells of the savepoints that the incarnation before has completed.
+    """
 
     def __init__(
         self,
@@ -77,6 +81,7 @@ class Checkpoints:
             group, job_storage, settings, self._coordinator, self._notifier, self._fatal, self.unsaved,
             self._companion, clock_, phases_, base, self._abandoned.is_set,
         )  # fmt: skip
+        earlier_savepoint.tell(job_storage.log.state, requests, view)
 
     @property
     def closed_by(self) -> str | None:

@@ -10,10 +10,10 @@ from pydantic import JsonValue
 
 from sparkstate import errors
 from sparkstate.control import documents, picture, port
-from sparkstate.control.documents import DriverPhase, SavepointPhase
+from sparkstate.control.documents import DriverPhase
+from sparkstate.driver.earlier_savepoint import EarlierSavepoint
 from sparkstate.driver.requests import Requests
 from sparkstate.driver.view import JobView
-from sparkstate.log.records import SavepointCommitted
 from sparkstate.settings import TriggerSettings
 
 PROGRESS_TIMEOUT_S = 600.0
@@ -62,7 +62,7 @@ class DriverControl:
         self,
         view: JobView,
         requests: Requests,
-        find_savepoint: Callable[[str], SavepointCommitted | None],
+        find_savepoint: Callable[[str], EarlierSavepoint | None],
         slots: Callable[[], Slots | None],
         next_checkpoint_id: Callable[[], int],
         check_target: Callable[[str], object] = lambda url: None,
@@ -91,6 +91,7 @@ class DriverControl:
         return next((info for info in self._view.checkpoints() if info.id == checkpoint_id), None)
 
     def trigger_checkpoint(self) -> int:
+        self._require_going_on("checkpoint")
         running = [
             info.id
             for info in self._view.checkpoints()
@@ -103,29 +104,26 @@ class DriverControl:
         return self._next_checkpoint_id()
 
     def trigger_savepoint(self, request: port.SavepointTrigger) -> documents.SavepointStatus:
-        known = self._requests.find(request.trigger_id) or self._stored(request.trigger_id)
-        if known is not None and self._requests.find(request.trigger_id) is None:
-            return known
-        if known is None and self._view.phase in (
-            DriverPhase.STOPPING,
-            DriverPhase.FINISHED,
-            DriverPhase.FAILED,
-        ):
-            raise port.NotRunning(f"the job is {self._view.phase}; no savepoint can be started any more")
-        if known is None and request.target_directory is not None:
-            self._check_target(request.target_directory)
+        if self._requests.find(request.trigger_id) is None:
+            earlier = self._find_savepoint(request.trigger_id)
+            if earlier is not None:
+                earlier.require_same(request)
+                return earlier.status
+            self._require_going_on("savepoint")
+            if request.target_directory is not None:
+                self._check_target(request.target_directory)
         return self._requests.add(request)
 
-    def savepoint(self, trigger_id: str) -> documents.SavepointStatus | None:
-        return self._requests.find(trigger_id) or self._stored(trigger_id)
+    def _require_going_on(self, what: str) -> None:
+        if self._view.phase in (DriverPhase.STOPPING, DriverPhase.FINISHED, DriverPhase.FAILED):
+            raise port.NotRunning(f"the job is {self._view.phase}; no {what} can be started any more")
 
-    def _stored(self, trigger_id: str) -> documents.SavepointStatus | None:
-        record = self._find_savepoint(trigger_id)
-        if record is None:
-            return None
-        return documents.SavepointStatus(
-            trigger_id=trigger_id, status=SavepointPhase.COMPLETED, location=record.url, epoch=record.epoch
-        )
+    def savepoint(self, trigger_id: str) -> documents.SavepointStatus | None:
+        taken = self._requests.find(trigger_id)
+        if taken is not None:
+            return taken
+        earlier = self._find_savepoint(trigger_id)
+        return None if earlier is None else earlier.status
 
     def key_state(self, uid: str, state: str, key: JsonValue, namespace: JsonValue) -> documents.KeyState:
         slots = self._slots()

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from sparkstate.checkpoint.savepoint import logged
 from sparkstate.clock import Clock
 from sparkstate.control.documents import DriverPhase
-from sparkstate.driver import savepoint_targets
+from sparkstate.driver import earlier_savepoint, savepoint_targets
 from sparkstate.driver.claimed_lineage import ClaimedLineage
 from sparkstate.driver.control import Slots
+from sparkstate.driver.earlier_savepoint import EarlierSavepoint
 from sparkstate.driver.log_reading import LogReading
 from sparkstate.driver.view import JobView
-from sparkstate.log.records import SavepointCommitted
 
 
 class CurrentParts:
@@ -28,10 +27,10 @@ class CurrentParts:
         """The running incarnation, for reading state."""
         return self.incarnation if self._view.phase in (DriverPhase.RUNNING, DriverPhase.PAUSED) else None
 
-    def find_savepoint(self, trigger_id: str) -> SavepointCommitted | None:
+    def find_savepoint(self, trigger_id: str) -> EarlierSavepoint | None:
         """From the log. Comes back while its storage hangs: raises ``StorageUnavailable``."""
         claimed = self.claimed
-        return logged(self._log_reading.state_of(claimed), trigger_id).committed if claimed else None
+        return earlier_savepoint.find(self._log_reading.state_of(claimed), trigger_id) if claimed else None
 
     def lineage_url(self) -> str:
         """Where the job's state lies; empty before it is claimed."""

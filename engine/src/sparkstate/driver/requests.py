@@ -79,6 +79,11 @@ class Requests:
             known = self._savepoints.get(trigger_id)
             return known.answer if known else None
 
+    def open(self) -> tuple[SavepointTrigger, ...]:
+        """Those that are not done, oldest first."""
+        with self._lock:
+            return tuple(pending.request for pending in self._savepoints.values() if pending.open)
+
     def next_open(self) -> SavepointTrigger | None:
         """The oldest request that is not done."""
         with self._lock:

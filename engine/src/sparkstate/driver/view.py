@@ -133,7 +133,7 @@ class JobView:
         """A new incarnation begins. The slots of the one before are gone; its own are known when they have answered.
         ``checkpoint_id``: of the snapshot that it goes back to, if that is the lineage's own."""
         with self._lock:
-            self._slots, self._user_metrics, self._sizes = (), (), ()
+            self._slots, self._user_metrics, self._sizes, self._native = (), (), (), []
             self._incarnation, self._restored_from, self._epoch = number, restored_from, epoch
             if self._recovering is not None:
                 self._recovering.restored_from, self._recovering.incarnation = restored_from, number

@@ -31,8 +31,8 @@ Kind = Literal["counter", "gauge", "meter", "distribution"]
 @dataclass(frozen=True)
 class Reading:
     """The reading of one metric. Counter: ``count``. Gauge: ``least`` and ``largest``, both its value. Meter: ``count``
-    and ``rate`` (events per second). Distribution: ``count``, ``sum``, ``least``, ``largest``. None: not of this
-    kind, nothing yet, or not a finite number."""
+    and ``rate`` (events per second). Distribution: ``count``, and of the finite values ``sum``, ``least``, ``largest``.
+    None: not of this kind, nothing yet, or not a finite number."""
 
     name: str
     kind: Kind
@@ -100,8 +100,11 @@ class _Distribution(functions.Distribution):
         self._largest: float | None = None
 
     def update(self, value: float) -> None:
-        self._sum += value
+        finite = -math.inf < value < math.inf
         self._count += 1
+        if not finite:
+            return  # nothing is below or above NaN, and no sum with it is a number
+        self._sum += value
         if self._least is None or value < self._least:
             self._least = value
         if self._largest is None or value > self._largest:
