@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from sparkstate.storage import naming
@@ -33,6 +33,8 @@ PLACES = st.sampled_from(
 @given(PLACES, SEGMENTS)
 def test_the_engines_spelling_of_a_url_is_the_same_folder(place: str, segments: list[str]) -> None:
     url = "/".join([place, *segments])
+    # The engine refuses such a URL, which ends at that character.
+    assume(not (place.startswith("file:") and {"#", "?"} & set(segments)))
     assert locations.folder(url) == locations.folder(naming.normalise_url(url))
 
 
