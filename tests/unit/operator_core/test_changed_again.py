@@ -74,11 +74,12 @@ OWN = {"uri": "s3://bucket/savepoints/old", "since": 1}
 NEW: dict[str, Any] = {"restoreFrom": {"uri": "s3://bucket/savepoints/new"}}
 NAMED: dict[str, Any] = {"restoreFrom": {"snapshotRef": {"name": "s-1"}}}
 NEWER: dict[str, Any] = {"image": "example/job:2"}
+EMPTY: dict[str, Any] = {"startEmpty": True}
 STATELESS: dict[str, Any] = {**OLD, **NEWER, "upgradeMode": "stateless"}
 UNCHECKED: dict[str, Any] = {**OLD, **NEWER, "upgradeCheck": False}
 KNOWN = {
     one.name: one
-    for spec in ({}, OLD, NEW, NAMED, NEWER, STATELESS, UNCHECKED, {**OLD, "upgradeMode": "stateless"})
+    for spec in ({}, OLD, NEW, NAMED, NEWER, EMPTY, STATELESS, UNCHECKED, {**OLD, "upgradeMode": "stateless"})
     for one in (revision(**spec),)
 }
 DEAD = pod(phase="Succeeded", ready=False, ended=ended(0, "Terminated"))
@@ -322,3 +323,32 @@ def test_a_void_instruction_does_not_come_back_with_a_suspension() -> None:
     """The job has completed checkpoints since, and its next attempt was to go on from them."""
     seen = {"config_maps": (traced(1, OWN, OLD),), "sightings": {1: DEAD}}
     assert "start" not in suspended(being_made(2, OLD), OLD, seen)
+
+
+@pytest.mark.parametrize("edit", [NEW, EMPTY], ids=["another place", "empty"])
+def test_state_that_a_suspended_spec_named_for_a_while_is_not_started_from(edit: dict[str, Any]) -> None:
+    """The stop waits for an older driver, which is ending. The instruction of that edit had no number yet, and stayed
+    when the edit was taken back."""
+    ending = {"drivers": (pod(deleting_at=NOW, grace_s=30),), "config_maps": (traced(1, {}, {}),)}
+    rests = {"state": "suspended"}
+    begun = step(being_made(2, NEWER, observedGeneration=2), 3, {**NEWER, **rests}, **ending)
+    edited = step(begun.status, 4, {**NEWER, **edit, **rests}, **ending)
+    assert edited.status["intent"]["action"] == "suspend"
+    over = step(edited.status, 4, {**NEWER, **edit, **rests}, **{**ending, "drivers": (DEAD,)})
+    assert (over.status["phase"], over.status["revision"]) == ("Suspended", revision().name)
+    resumed = step(over.status, 5, NEWER, **{**ending, "drivers": (DEAD,)})
+    assert "start" not in resumed.status
+    asked = step(over.status, 5, {**NEWER, **edit}, **{**ending, "drivers": (DEAD,)})
+    assert asked.status["start"]["since"] == asked.status["attempt"]
+
+
+def test_a_suspension_gives_no_state_up_for_an_attempt_whose_pod_was_refused() -> None:
+    """Its ConfigMap was made, and that of the attempt before it is gone."""
+    given = {"empty": True, "since": 2}
+    refused = {"config_maps": (traced(2, given, STATELESS),), "never_made": 2, "sightings": {1: DEAD}}
+    rests = {**STATELESS, "state": "suspended"}
+    begun = step(being_made(2, STATELESS, start=given), 3, rests, **refused)
+    assert begun.status["intent"]["action"] == "suspend"
+    assert "start" not in begun.status
+    kept = step(being_made(2, EMPTY, start=given), 3, {**EMPTY, "state": "suspended"}, **refused)
+    assert kept.status["start"] == given, "its spec asks for that"
