@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from sparkstate_operator import custom_resources
+from sparkstate_operator import actions, custom_resources, observed
 from sparkstate_operator.core import locations
 from sparkstate_spec import layers
 from sparkstate_spec.given import JOB
@@ -41,6 +41,14 @@ def needs_data_of(
     places = {locations.folder(uri) for uri in (*uris.values(), savepoint)}
     lineage = locations.folder(checkpoint).rpartition("/")[0]
     return any(one in places or (lineage and one.startswith(f"{lineage}/")) for one in needed.folders)
+
+
+def is_whole(source: custom_resources.Job, commands: Iterable[observed.Command]) -> bool:
+    """Whether the data of a job that is deleted with ``purge`` is all there yet, so that another job may start from it.
+    Between two tries of the purge there is no command."""
+    intent = source.status.get("intent") or {}
+    begun = intent.get("purging") or any(command.does == actions.PURGE for command in commands)
+    return source.deleting_at is not None and intent.get("policy") == actions.PURGE and not begun
 
 
 def restored_uri(spec: custom_resources.Document) -> str:

@@ -258,6 +258,30 @@ def test_at_the_deadline_the_data_that_a_job_needs_stays() -> None:
     assert "(the job copy has to start from the data): " in told and "stays" in told
 
 
+def test_at_the_deadline_the_snapshots_stay_with_the_data_that_a_job_needs() -> None:
+    """The job knows the data by the name of a StateSnapshot with ``Retain``, which was deleted."""
+    meta = {labels.JOB_UID: "uid-1"}
+    mine = observed.Snapshot("one", "s-1", "1", 1, NOW, {"deletionPolicy": "Retain"}, {}, meta, {}, ())
+    needed = later(deleted("purge", needed_by="copy", snapshots=(mine,)))
+    free = dataclasses.replace(needed, needed_by="")
+    for seen, snapshots in ((needed, []), (free, [mine])):
+        for ends in (look(seen), deletion.by_force(seen, Config(), "a defect")):
+            assert [one.snapshot for one in acts(ends, actions.DeleteSnapshot)] == snapshots
+
+
+def test_a_purge_that_has_begun_waits_for_nobody_between_two_tries() -> None:
+    """Half of the data was gone, and the command was deleted for the next try."""
+    seen = deleted("purge")
+    assert dependants.is_whole(seen.job, ()) and not dependants.is_whole(seen.job, (purging(),))
+    old = dataclasses.replace(purging(failed=True, **DENIED), ended_at=NOW - timedelta(hours=1))
+    tries = look(dataclasses.replace(seen, commands=(old,)))
+    assert acts(tries, actions.DeleteCommand)
+    between = dataclasses.replace(seen.job, status=tries.status)
+    assert not dependants.is_whole(between, ())
+    assert taken(look(dataclasses.replace(seen, job=between))) == "purged"
+    assert not dependants.is_whole(deleted("retain").job, ()) and not dependants.is_whole(job({}), ())
+
+
 PLACE = "s3://b/state/savepoints/savepoint-1"
 SOURCE = job(
     {"lastCheckpoint": {"uri": "s3://b/state/5f3a/chk-9"}, "lastSavepoint": {"uri": f"{PLACE}-last"}}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from sparkstate_operator import actions, custom_resources, dependants, labels, observed
+from sparkstate_operator import custom_resources, dependants, labels, observed
 from sparkstate_operator.edges import kube as k
 from sparkstate_operator.observed import Death
 
@@ -29,10 +29,8 @@ async def of_purge(
     commands: Sequence[observed.Command],
 ) -> str:
     """The same of the data of a job that is deleted with ``purge``, once its drivers have ended or were asked to."""
-    policy = (source.status.get("intent") or {}).get("policy")
-    begun = any(command.does == actions.PURGE for command in commands)
     lives = any(pod.death is not Death.CONFIRMED and pod.deleting_at is None for pod in drivers)
-    if source.deleting_at is None or policy != actions.PURGE or begun or lives:
+    if lives or not dependants.is_whole(source, commands):
         return ""
     own = [one for one in snapshots if one.labels.get(labels.JOB_UID) == source.uid]
     return await _first(kube, source.namespace, lambda job: dependants.needs_data_of(job, source, own))

@@ -89,6 +89,9 @@ class Intent(Model):
     since: datetime | None = status_field("When it was decided.", strict=False)
     not_before: datetime | None = status_field("It does not begin before this time.", strict=False)
     policy: str | None = status_field("The fate of the state on deletion.")
+    purging: bool | None = status_field(
+        "Whether a part of the data may be deleted already: no job can wait for it any more."
+    )
 
 
 class UnconfirmedDriver(Model):
