@@ -166,7 +166,7 @@ def _is_not_carried_out(job: custom_resources.Job) -> bool:
     return (
         not status.get("attempt")
         or status.get("observedGeneration") != job.generation
-        or any(status.get(under_way) for under_way in ("intent", "refused", "start"))
+        or any(status.get(under_way) for under_way in ("intent", "refused", "start", "restorePending"))
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support.scene.decisions import NOW, acts, ended, job, look, pod, revision, running_status, stored, trace
 
-from sparkstate_operator import actions, clock, labels, observed
+from sparkstate_operator import actions, clock, dependants, labels, observed
 from sparkstate_operator.config import Config
 from sparkstate_operator.decide import decide
 
@@ -242,6 +242,30 @@ def test_a_place_that_was_named_while_the_job_was_suspended_and_taken_back_does_
     assert elsewhere.status["start"]["uri"] == "s3://bucket/savepoints/new"
 
 
+@pytest.mark.parametrize("named", [NEW, NAMED], ids=["by place", "by name"])
+def test_state_that_a_suspended_job_has_to_start_from_is_needed_until_it_goes_on(
+    named: dict[str, Any],
+) -> None:
+    """Its spec is accepted at once, and nothing in the status told of that state: it was deleted."""
+    around = {"drivers": (DEAD,), "config_maps": (traced(1, {}, {}),), "snapshots": (snapshot(),)}
+    place = "s3://bucket/savepoints/new" if named is NEW else "s3://bucket/savepoints/one"
+
+    def needs(decision: actions.Decision, generation: int, spec: dict[str, Any]) -> bool:
+        return dependants.needs(job(decision.status, generation=generation, **spec), "s-1", place)
+
+    rests = {**named, "state": "suspended"}
+    status = running_status(phase="Suspended", observedGeneration=1, lastCheckpoint={"uri": "s3://b/chk-9"})
+    first = step(status, 2, rests, **around)
+    again = step(first.status, 2, rests, **around)
+    assert again.status["observedGeneration"] == 2
+    assert needs(first, 2, rests) and needs(again, 2, rests)
+    assert not needs(step(again.status, 3, {"state": "suspended"}, **around), 3, {"state": "suspended"})
+    resumed = step(again.status, 3, named, **around)
+    assert "restorePending" not in resumed.status and needs(resumed, 3, named)
+    carried_out = status | {"revision": revision(**named).name}
+    assert not needs(step(carried_out, 2, rests, **around), 2, rests)
+
+
 # -- a suspension in between -------------------------------------------------------------------------------------------
 
 WITH_STATE: dict[str, Any] = {**NEW, "upgradeCheck": False}
@@ -288,7 +312,9 @@ def test_a_change_that_is_taken_back_during_a_suspension_leaves_the_state_as_it_
 
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_place_that_is_still_named_after_a_suspension_counts(moment: str) -> None:
-    resumed = step(interrupted(WITH_STATE, moment), 4, WITH_STATE, **GOES_ON)
+    over = interrupted(WITH_STATE, moment)
+    assert dependants.needs(job(over, generation=3, **WITH_STATE), "", "s3://bucket/savepoints/new")
+    resumed = step(over, 4, WITH_STATE, **GOES_ON)
     assert resumed.status["start"] == {
         "uri": "s3://bucket/savepoints/new",
         "fresh": True,
