@@ -82,7 +82,9 @@ def test_purge_runs_the_engine_and_goes_on_without_it_by_the_deadline(
 
 
 @pytest.mark.parametrize("by", ["place", "snapshot"])
-def test_a_purge_waits_for_a_job_that_has_to_start_from_the_data(operated: OperatedNamespace, by: str) -> None:
+def test_a_purge_waits_for_a_job_that_has_to_start_from_the_data(
+    operated: OperatedNamespace, by: str
+) -> None:
     """By its place, or by a StateSnapshot that registers it and belongs to no job."""
     operated.apply(deletion={"policy": "purge"})
     operated.until_pod(1)

@@ -47,8 +47,7 @@ def go_back(draft: Draft) -> None:
     that has ended. Where nothing was made of the newest number, revision and start instruction become those of the
     attempt before it again: a change that was taken back during the suspension gave the state up, or began anew from
     the savepoint of long ago. That one may have left no trace, if a pod was refused whose ConfigMap is there: then at
-    least ``upgradeMode`` gives nothing up. An attempt that is made keeps both, because its driver may have begun a new
-    lineage."""
+    least ``upgradeMode`` gives nothing up. An attempt that is made keeps both: its driver may have begun a lineage."""
     older = _older(draft)
     if older is None:
         given_up = not _is_made(draft) and _is_emptied(draft)

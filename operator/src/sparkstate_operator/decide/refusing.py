@@ -2,7 +2,7 @@
 runs on, and the upgrade is tried again.
 
 The cause of a refusal may pass: others free a quota, a ServiceAccount comes a moment later, somebody mends a policy or
-a webhook. So the dry run is repeated after pauses that double, also where the old attempt cannot run: the new version
+a webhook. So the dry run is repeated after pauses that double, even where the old attempt cannot run: the new version
 may be the remedy for an old one that crashes again and again. While the old one only starts or recovers, the retry
 waits until it runs, because nobody checks the state for a version whose predecessor does not run. For the same reason a
 version that the check has refused is tried again only while the old one runs.
