@@ -81,15 +81,23 @@ def test_purge_runs_the_engine_and_goes_on_without_it_by_the_deadline(
     assert "DeletionDegraded" in operated.reasons()
 
 
-def test_a_purge_waits_for_a_job_that_has_to_start_from_the_data(operated: OperatedNamespace) -> None:
+@pytest.mark.parametrize("by", ["place", "snapshot"])
+def test_a_purge_waits_for_a_job_that_has_to_start_from_the_data(
+    operated: OperatedNamespace, by: str
+) -> None:
+    """By its place, or by a StateSnapshot that registers it and belongs to no job."""
     operated.apply(deletion={"policy": "purge"})
     operated.until_pod(1)
     with operated.driver() as driver:
         operated.running()
         driver.checkpoints_done(1)
         operated.until_checkpoint(1)
-    operated.apply("copy", restoreFrom={"uri": operated.status()["lastCheckpoint"]["uri"]})
-    operated.until_pod(1, "copy")
+    url = operated.status()["lastCheckpoint"]["uri"]
+    if by == "snapshot":
+        operated.register("old", url)
+    operated.apply("copy", restoreFrom={"uri": url} if by == "place" else {"snapshotRef": {"name": "old"}})
+    if by == "place":
+        operated.until_pod(1, "copy")
     operated.delete()
     operated.until_deleting("orders-driver-1")
     operated.kubelet.finish_deletion("orders-driver-1")
@@ -97,9 +105,10 @@ def test_a_purge_waits_for_a_job_that_has_to_start_from_the_data(operated: Opera
         lambda: "the job copy has to start from the data" in operated.status().get("message", ""),
         "the status names the job",
     )
-    assert operated.cluster.items("jobs", operated.namespace) == []
+    assert operated.cluster.items("jobs", operated.namespace, "sparkstate.io/job=orders") == []
     operated.delete("copy")
-    operated.until_deleting("copy-driver-1")
+    if by == "place":
+        operated.until_deleting("copy-driver-1")
     operated.until_command("purge")
     assert "DataInUse" in operated.reasons()
 

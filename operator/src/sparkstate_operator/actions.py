@@ -70,6 +70,11 @@ class Start:
     fresh: bool = False
     """Begin a new lineage from ``uri`` although there is one with state."""
 
+    @property
+    def begins_lineage(self) -> bool:
+        """Whether the job leaves the state that it has."""
+        return self.empty or self.fresh
+
     def document(self) -> dict[str, Any]:
         """As kept in the status and in the ConfigMap's annotation; fields at their defaults left out."""
         return {name: value for name, value in vars(self).items() if value}

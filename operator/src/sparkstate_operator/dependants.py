@@ -6,10 +6,11 @@ as somebody needs it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from sparkstate_operator import custom_resources
+from sparkstate_operator import actions, custom_resources, observed
 from sparkstate_operator.core import locations
 from sparkstate_spec import layers
 from sparkstate_spec.given import JOB
@@ -18,29 +19,100 @@ IN_USE = "InUse"
 """The reason of a snapshot whose deletion waits for a job. Its data stays until that job has state of its own."""
 GOES = "DataIsDeleted"
 """The reason once a command may have deleted a part of it. From then on the data serves nobody."""
+_SAVEPOINTS = "savepoints"
+"""The folder for savepoints below a checkpoint storage, as the engine names it."""
+_SAVEPOINT = re.compile(r"savepoint-([0-9a-f]{6})-")
+_LINEAGE = re.compile(r"([0-9a-f]+)(?:/|\Z)")
 
 
-def needs(job: custom_resources.Job, name: str, uri: str) -> bool:
-    """Whether the job could not start, or start again, without the savepoint."""
-    needed = _NeededState.of(job)
-    return name == needed.name or locations.folder(uri) in needed.folders
+Named = Mapping[str, custom_resources.Snapshot]
+"""The StateSnapshots that jobs have to start from, by name."""
 
 
-def needs_data_of(
-    job: custom_resources.Job, source: custom_resources.Job, snapshots: Iterable[custom_resources.Snapshot]
-) -> bool:
-    """Whether it could not without what a purge of ``source`` deletes: the data of its ``snapshots``, its last
-    savepoint, the checkpoints of its lineage."""
-    needed = _NeededState.of(job)
-    uris = {one.name: str(one.status.get("uri") or "") for one in snapshots}
-    if uris.get(needed.name):
-        return True
-    checkpoint, savepoint = (
-        str((source.status.get(name) or {}).get("uri") or "") for name in ("lastCheckpoint", "lastSavepoint")
-    )
-    places = {locations.folder(uri) for uri in (*uris.values(), savepoint)}
-    lineage = locations.folder(checkpoint).rpartition("/")[0]
-    return any(one in places or (lineage and one.startswith(f"{lineage}/")) for one in needed.folders)
+def needs(job: custom_resources.Job, name: str, uri: str, named: Named | None = None) -> bool:
+    """Whether the job could not start, or start again, without the savepoint. Its spec may name the same data by
+    another StateSnapshot, one of ``named``."""
+    needed = NeededState.of(job)
+    return name == needed.name or locations.folder(uri) in needed.places(named or {})
+
+
+@dataclass(frozen=True)
+class PurgedData:
+    """Whatever a purge of a job deletes: the checkpoints of every lineage that its name ever had, and every savepoint
+    in their logs. The operator knows the newest lineage, and the savepoints that have an object. Of the rest it knows
+    the place alone, which jobs may share: data there counts as this job's unless it is of another job's lineage. A
+    needless wait leaves data at the deadline, and says so. A missing one may take the only state of a job."""
+
+    job: str
+    known: frozenset[str]
+    """Folders of savepoints."""
+    storages: frozenset[str]
+    """Folders of ``<lineage>/chk-N``."""
+    savepoint_storages: frozenset[str]
+    """Folders of ``savepoint-<six digits of the lineage>-<id>``."""
+    newest: str
+    """The folder of the newest lineage."""
+    lineage: str
+    """The id of that."""
+    others: frozenset[str]
+    """Those of other jobs."""
+
+    @classmethod
+    def of(
+        cls,
+        source: custom_resources.Job,
+        snapshots: Iterable[custom_resources.Snapshot],
+        storage: str | None = None,
+        savepoint_storage: str | None = None,
+        others: Iterable[str] = (),
+    ) -> PurgedData:
+        """``snapshots``: the job's own. ``storage``, ``savepoint_storage``: those of its revision. ``others``: the
+        lineages of other jobs."""
+        newest, saved = (
+            _folder((source.status.get(name) or {}).get("uri"))
+            for name in ("lastCheckpoint", "lastSavepoint")
+        )
+        known = frozenset(filter(None, (saved, *(_folder(one.status.get("uri")) for one in snapshots))))
+        above = _above(newest)
+        roots = frozenset(filter(None, (_above(above), _folder(storage))))
+        beside = (f"{root}/{_SAVEPOINTS}" for root in roots)
+        savepoints = frozenset(filter(None, (*beside, _folder(savepoint_storage), *map(_above, known))))
+        own = str(source.status.get("lineage") or above.rpartition("/")[2])
+        return cls(source.name, known, roots, savepoints, above, own, frozenset(filter(None, others)))
+
+    def is_needed_by(self, job: custom_resources.Job, named: Named) -> bool:
+        """Whether the job could not start, or start again, without it."""
+        needed = NeededState.of(job)
+        snapshot = named.get(needed.name)
+        place = _place(snapshot) if snapshot is not None else ""
+        taken_of = custom_resources.told(snapshot.spec, "jobRef.name") if snapshot is not None else ""
+        by_name = bool(place) and (taken_of == self.job if taken_of else self._holds(place))
+        return by_name or any(self._holds(folder) for folder in needed.folders)
+
+    def _holds(self, folder: str) -> bool:
+        if folder in self.known or (self.newest and folder.startswith(f"{self.newest}/")):
+            return True
+        lineage = self._lineage_of(folder)
+        if not lineage:
+            return False
+        return self.lineage.startswith(lineage) or not any(one.startswith(lineage) for one in self.others)
+
+    def _lineage_of(self, folder: str) -> str:
+        """The lineage of the checkpoint or savepoint there, or its first digits; empty if it lies elsewhere."""
+        for storages, name in ((self.savepoint_storages, _SAVEPOINT), (self.storages, _LINEAGE)):
+            below = (folder.removeprefix(f"{root}/") for root in storages if folder.startswith(f"{root}/"))
+            found = [match[1] for one in below if (match := name.match(one))]
+            if found:
+                return found[0]
+        return ""
+
+
+def is_whole(source: custom_resources.Job, commands: Iterable[observed.Command]) -> bool:
+    """Whether the data of a job that is deleted with ``purge`` is all there yet, so that another job may start from it.
+    Between two tries of the purge there is no command."""
+    intent = source.status.get("intent") or {}
+    begun = intent.get("purging") or any(command.does == actions.PURGE for command in commands)
+    return source.deleting_at is not None and intent.get("policy") == actions.PURGE and not begun
 
 
 def restored_uri(spec: custom_resources.Document) -> str:
@@ -61,14 +133,23 @@ def can_be_restored(snapshot: custom_resources.Snapshot) -> bool:
 
 
 @dataclass(frozen=True)
-class _NeededState:
+class NeededState:
     """The data that a job has to start from. ``name``: of a StateSnapshot; empty if it needs none by name."""
 
     name: str
     folders: frozenset[str]
+    """Those that are named by their place."""
+
+    def __bool__(self) -> bool:
+        return bool(self.name or self.folders)
+
+    def places(self, named: Named) -> frozenset[str]:
+        """All folders, that of the StateSnapshot too."""
+        told = _place(named[self.name]) if self.name in named else ""
+        return self.folders | frozenset(filter(None, (told,)))
 
     @classmethod
-    def of(cls, job: custom_resources.Job) -> _NeededState:
+    def of(cls, job: custom_resources.Job) -> NeededState:
         if job.deleting_at is not None:
             return cls("", frozenset())
         # The instruction is void once the job has completed a checkpoint of its own (``StartInstruction``).
@@ -85,5 +166,18 @@ def _is_not_carried_out(job: custom_resources.Job) -> bool:
     return (
         not status.get("attempt")
         or status.get("observedGeneration") != job.generation
-        or any(status.get(under_way) for under_way in ("intent", "refused", "start"))
+        or any(status.get(under_way) for under_way in ("intent", "refused", "start", "restorePending"))
     )
+
+
+def _place(snapshot: custom_resources.Snapshot) -> str:
+    """The folder of its data. A registration names it before the engine has found it there."""
+    return _folder(snapshot.status.get("uri") or custom_resources.told(snapshot.spec, "uri"))
+
+
+def _folder(uri: object) -> str:
+    return locations.folder(uri) if isinstance(uri, str) else ""
+
+
+def _above(folder: str) -> str:
+    return folder.rpartition("/")[0]

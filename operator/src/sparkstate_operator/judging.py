@@ -58,7 +58,7 @@ def _revision(job: observed.Job, config: Config, old: plan.Revision | None) -> p
 def _fixed(job: observed.Job, config: Config, old: plan.Revision | None) -> settings.KeySpace | None:
     """The key space of the state that the job goes on from. A spec that newly asks for no state, or for a savepoint,
     begins a lineage with a key space of its own: the engine chooses or finds that, and judges the spec by it."""
-    if not job.status.get("shards"):
+    if not job.status.get("shards") or _leaves_state(job):
         return None
     wanted = settings.resolve(job.spec, config.defaults)
     named = any(wanted.get(name) for name in ("startEmpty", "restoreFrom.uri", "restoreFrom.snapshotRef"))
@@ -68,6 +68,13 @@ def _fixed(job: observed.Job, config: Config, old: plan.Revision | None) -> sett
     if named and told:
         return None
     return settings.KeySpace(int(job.status["shards"]))
+
+
+def _leaves_state(job: observed.Job) -> bool:
+    """Whether an attempt is being made that begins a new lineage. The status has the shards of the old one until its
+    pod is there, in case the instruction is taken back before."""
+    making = (job.status.get("intent") or {}).get("action") == "start"
+    return making and actions.Start.of(job.status.get("start")).begins_lineage
 
 
 def _rehearse(context: Context) -> None:

@@ -132,7 +132,14 @@ class Observer:
             unkept=memory.attempts.take_unkept(),
             unwritten=bool(uid) and memory.attempts.unwritten == uid,
             namespace_terminating=job.deleting_at is not None and await self._terminating(namespace),
-            needed_by=await dependant_jobs.of_purge(self._kube, job, snapshots, drivers, commands),
+            needed_by=await dependant_jobs.of_purge(
+                self._kube,
+                job,
+                known.get(str(job.status.get("revision") or "")),
+                snapshots,
+                drivers,
+                commands,
+            ),
         )
         memory.last.snapshots = tuple(one.resource_version for one in snapshots)
         memory.last.leftovers = len(drivers) > 1 or len(seen.config_maps) > 1

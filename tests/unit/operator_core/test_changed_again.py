@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support.scene.decisions import NOW, acts, ended, job, look, pod, revision, running_status, stored, trace
 
-from sparkstate_operator import actions, clock, labels, observed
+from sparkstate_operator import actions, clock, dependants, labels, observed
 from sparkstate_operator.config import Config
 from sparkstate_operator.decide import decide
 
@@ -74,11 +74,12 @@ OWN = {"uri": "s3://bucket/savepoints/old", "since": 1}
 NEW: dict[str, Any] = {"restoreFrom": {"uri": "s3://bucket/savepoints/new"}}
 NAMED: dict[str, Any] = {"restoreFrom": {"snapshotRef": {"name": "s-1"}}}
 NEWER: dict[str, Any] = {"image": "example/job:2"}
+EMPTY: dict[str, Any] = {"startEmpty": True}
 STATELESS: dict[str, Any] = {**OLD, **NEWER, "upgradeMode": "stateless"}
 UNCHECKED: dict[str, Any] = {**OLD, **NEWER, "upgradeCheck": False}
 KNOWN = {
     one.name: one
-    for spec in ({}, OLD, NEW, NAMED, NEWER, STATELESS, UNCHECKED, {**OLD, "upgradeMode": "stateless"})
+    for spec in ({}, OLD, NEW, NAMED, NEWER, EMPTY, STATELESS, UNCHECKED, {**OLD, "upgradeMode": "stateless"})
     for one in (revision(**spec),)
 }
 DEAD = pod(phase="Succeeded", ready=False, ended=ended(0, "Terminated"))
@@ -241,6 +242,30 @@ def test_a_place_that_was_named_while_the_job_was_suspended_and_taken_back_does_
     assert elsewhere.status["start"]["uri"] == "s3://bucket/savepoints/new"
 
 
+@pytest.mark.parametrize("named", [NEW, NAMED], ids=["by place", "by name"])
+def test_state_that_a_suspended_job_has_to_start_from_is_needed_until_it_goes_on(
+    named: dict[str, Any],
+) -> None:
+    """Its spec is accepted at once, and nothing in the status told of that state: it was deleted."""
+    around = {"drivers": (DEAD,), "config_maps": (traced(1, {}, {}),), "snapshots": (snapshot(),)}
+    place = "s3://bucket/savepoints/new" if named is NEW else "s3://bucket/savepoints/one"
+
+    def needs(decision: actions.Decision, generation: int, spec: dict[str, Any]) -> bool:
+        return dependants.needs(job(decision.status, generation=generation, **spec), "s-1", place)
+
+    rests = {**named, "state": "suspended"}
+    status = running_status(phase="Suspended", observedGeneration=1, lastCheckpoint={"uri": "s3://b/chk-9"})
+    first = step(status, 2, rests, **around)
+    again = step(first.status, 2, rests, **around)
+    assert again.status["observedGeneration"] == 2
+    assert needs(first, 2, rests) and needs(again, 2, rests)
+    assert not needs(step(again.status, 3, {"state": "suspended"}, **around), 3, {"state": "suspended"})
+    resumed = step(again.status, 3, named, **around)
+    assert "restorePending" not in resumed.status and needs(resumed, 3, named)
+    carried_out = status | {"revision": revision(**named).name}
+    assert not needs(step(carried_out, 2, rests, **around), 2, rests)
+
+
 # -- a suspension in between -------------------------------------------------------------------------------------------
 
 WITH_STATE: dict[str, Any] = {**NEW, "upgradeCheck": False}
@@ -287,7 +312,9 @@ def test_a_change_that_is_taken_back_during_a_suspension_leaves_the_state_as_it_
 
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_place_that_is_still_named_after_a_suspension_counts(moment: str) -> None:
-    resumed = step(interrupted(WITH_STATE, moment), 4, WITH_STATE, **GOES_ON)
+    over = interrupted(WITH_STATE, moment)
+    assert dependants.needs(job(over, generation=3, **WITH_STATE), "", "s3://bucket/savepoints/new")
+    resumed = step(over, 4, WITH_STATE, **GOES_ON)
     assert resumed.status["start"] == {
         "uri": "s3://bucket/savepoints/new",
         "fresh": True,
@@ -322,3 +349,32 @@ def test_a_void_instruction_does_not_come_back_with_a_suspension() -> None:
     """The job has completed checkpoints since, and its next attempt was to go on from them."""
     seen = {"config_maps": (traced(1, OWN, OLD),), "sightings": {1: DEAD}}
     assert "start" not in suspended(being_made(2, OLD), OLD, seen)
+
+
+@pytest.mark.parametrize("edit", [NEW, EMPTY], ids=["another place", "empty"])
+def test_state_that_a_suspended_spec_named_for_a_while_is_not_started_from(edit: dict[str, Any]) -> None:
+    """The stop waits for an older driver, which is ending. The instruction of that edit had no number yet, and stayed
+    when the edit was taken back."""
+    ending = {"drivers": (pod(deleting_at=NOW, grace_s=30),), "config_maps": (traced(1, {}, {}),)}
+    rests = {"state": "suspended"}
+    begun = step(being_made(2, NEWER, observedGeneration=2), 3, {**NEWER, **rests}, **ending)
+    edited = step(begun.status, 4, {**NEWER, **edit, **rests}, **ending)
+    assert edited.status["intent"]["action"] == "suspend"
+    over = step(edited.status, 4, {**NEWER, **edit, **rests}, **{**ending, "drivers": (DEAD,)})
+    assert (over.status["phase"], over.status["revision"]) == ("Suspended", revision().name)
+    resumed = step(over.status, 5, NEWER, **{**ending, "drivers": (DEAD,)})
+    assert "start" not in resumed.status
+    asked = step(over.status, 5, {**NEWER, **edit}, **{**ending, "drivers": (DEAD,)})
+    assert asked.status["start"]["since"] == asked.status["attempt"]
+
+
+def test_a_suspension_gives_no_state_up_for_an_attempt_whose_pod_was_refused() -> None:
+    """Its ConfigMap was made, and that of the attempt before it is gone."""
+    given = {"empty": True, "since": 2}
+    refused = {"config_maps": (traced(2, given, STATELESS),), "never_made": 2, "sightings": {1: DEAD}}
+    rests = {**STATELESS, "state": "suspended"}
+    begun = step(being_made(2, STATELESS, start=given), 3, rests, **refused)
+    assert begun.status["intent"]["action"] == "suspend"
+    assert "start" not in begun.status
+    kept = step(being_made(2, EMPTY, start=given), 3, {**EMPTY, "state": "suspended"}, **refused)
+    assert kept.status["start"] == given, "its spec asks for that"

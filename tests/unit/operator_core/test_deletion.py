@@ -258,33 +258,100 @@ def test_at_the_deadline_the_data_that_a_job_needs_stays() -> None:
     assert "(the job copy has to start from the data): " in told and "stays" in told
 
 
-PLACE = "s3://b/state/savepoints/savepoint-1"
+def test_at_the_deadline_the_snapshots_stay_with_the_data_that_a_job_needs() -> None:
+    """The job knows the data by the name of a StateSnapshot with ``Retain``, which was deleted."""
+    meta = {labels.JOB_UID: "uid-1"}
+    mine = observed.Snapshot("one", "s-1", "1", 1, NOW, {"deletionPolicy": "Retain"}, {}, meta, {}, ())
+    needed = later(deleted("purge", needed_by="copy", snapshots=(mine,)))
+    free = dataclasses.replace(needed, needed_by="")
+    for seen, snapshots in ((needed, []), (free, [mine])):
+        for ends in (look(seen), deletion.by_force(seen, Config(), "a defect")):
+            assert [one.snapshot for one in acts(ends, actions.DeleteSnapshot)] == snapshots
+
+
+def test_a_purge_that_has_begun_waits_for_nobody_between_two_tries() -> None:
+    """Half of the data was gone, and the command was deleted for the next try."""
+    seen = deleted("purge")
+    assert dependants.is_whole(seen.job, ()) and not dependants.is_whole(seen.job, (purging(),))
+    old = dataclasses.replace(purging(failed=True, **DENIED), ended_at=NOW - timedelta(hours=1))
+    tries = look(dataclasses.replace(seen, commands=(old,)))
+    assert acts(tries, actions.DeleteCommand)
+    between = dataclasses.replace(seen.job, status=tries.status)
+    assert not dependants.is_whole(between, ())
+    assert taken(look(dataclasses.replace(seen, job=between))) == "purged"
+    assert not dependants.is_whole(deleted("retain").job, ()) and not dependants.is_whole(job({}), ())
+
+
+PLACE = "s3://b/state/savepoints/savepoint-"
 SOURCE = job(
-    {"lastCheckpoint": {"uri": "s3://b/state/5f3a/chk-9"}, "lastSavepoint": {"uri": f"{PLACE}-last"}}
+    {
+        "lastCheckpoint": {"uri": "s3://b/state/5f3a01234567/chk-9"},
+        "lastSavepoint": {"uri": f"{PLACE}5f3a01-9"},
+    }
 )
-OWN = observed.Snapshot("one", "s-1", "1", 1, NOW, {}, {"phase": "Completed", "uri": PLACE}, {}, {}, ())
 RAN = {"attempt": 3, "observedGeneration": 1}
+
+
+def named(name: str, place: str = "", **spec: Any) -> observed.Snapshot:
+    return observed.Snapshot(name, name, "1", 1, NOW, spec, {"uri": place} if place else {}, {}, {}, ())
+
+
+OWN = named("own", "s3://elsewhere/sp/savepoint-5f3a01-1", jobRef={"name": "orders"})
+NAMED = {
+    one.name: one
+    for one in (
+        OWN,
+        named("unfinished", jobRef={"name": "orders"}),
+        named("registered", f"{PLACE}5f3a01-9"),
+        named("unread", uri=f"{PLACE}aaaaaa-1"),
+        named("another's", f"{PLACE}aaaaaa-2", jobRef={"name": "bills"}),
+    )
+}
+
+
+def of_purge(source: observed.Job = SOURCE) -> dependants.PurgedData:
+    own = [OWN] if source is SOURCE else []
+    return dependants.PurgedData.of(source, own, "s3://b/state/", "s3://b/saved", ["", "dddddd111111"])
 
 
 @pytest.mark.parametrize(
     ("status", "restored", "needed"),
     [
-        ({}, {"snapshotRef": {"name": "one"}}, True),
-        ({}, {"snapshotRef": {"name": "another"}}, False),
-        ({}, {"uri": f"{PLACE}/_metadata"}, True),
-        ({}, {"uri": f"{PLACE}-last/"}, True),
-        ({}, {"uri": "s3://b//state/5f3a/chk-7"}, True),
-        ({}, {"uri": "s3://b/state/5f3a0/chk-7"}, False),
-        ({}, {"uri": f"{PLACE}0"}, False),
-        (RAN, {"uri": PLACE}, False),
-        ({**RAN, "start": {"uri": PLACE}}, {"latest": True}, True),
+        ({}, {"snapshotRef": {"name": "own"}}, True),
+        ({}, {"snapshotRef": {"name": "unfinished"}}, False),
+        ({}, {"snapshotRef": {"name": "unknown"}}, False),
+        ({}, {"snapshotRef": {"name": "registered"}}, True),
+        ({}, {"snapshotRef": {"name": "unread"}}, True),
+        ({}, {"snapshotRef": {"name": "another's"}}, False),
+        ({}, {"uri": f"{PLACE}5f3a01-9/_metadata"}, True),
+        ({}, {"uri": f"{PLACE}5f3a01-8/"}, True),
+        ({}, {"uri": f"{PLACE}aaaaaa-8"}, True),
+        ({}, {"uri": "s3://b/saved/savepoint-5f3a01-7"}, True),
+        ({}, {"uri": "s3://elsewhere/sp/savepoint-5f3a01-1"}, True),
+        ({}, {"uri": "s3://elsewhere/sp/savepoint-5f3a01-2"}, True),
+        ({}, {"uri": "s3://elsewhere/other/savepoint-5f3a01-2"}, False),
+        ({}, {"uri": f"{PLACE}dddddd-8"}, False),
+        ({}, {"uri": "s3://b//state/5f3a01234567/chk-7"}, True),
+        ({}, {"uri": "s3://b/state/aaaaaa111111/chk-7"}, True),
+        ({}, {"uri": "s3://b/state/dddddd111111/chk-7"}, False),
+        ({}, {"uri": "s3://b/state/team/dddddd111111/chk-7"}, False),
+        ({}, {"uri": "s3://b/stateful/5f3a01234567/chk-7"}, False),
+        (RAN, {"uri": f"{PLACE}5f3a01-9"}, False),
+        ({**RAN, "start": {"uri": f"{PLACE}5f3a01-9"}}, {"latest": True}, True),
         ({**RAN, "start": {"latest": True}}, {"latest": True}, False),
     ],
 )
-def test_a_purge_deletes_snapshots_the_last_savepoint_and_the_checkpoints(
+def test_a_purge_deletes_every_checkpoint_and_savepoint_of_the_job(
     status: dict[str, Any], restored: dict[str, Any], needed: bool
 ) -> None:
+    """It waited only for the newest lineage, the last savepoint and the job's own objects."""
     other = job(status, restoreFrom=restored)
-    assert dependants.needs_data_of(other, SOURCE, [OWN]) == needed
-    assert not dependants.needs_data_of(job(status, deleting=True, restoreFrom=restored), SOURCE, [OWN])
-    assert not dependants.needs_data_of(other, job({}), []), "it has stored nothing"
+    assert of_purge().is_needed_by(other, NAMED) == needed
+    assert not of_purge().is_needed_by(job(status, deleting=True, restoreFrom=restored), NAMED)
+
+
+def test_a_purge_knows_the_place_of_a_job_that_reports_no_checkpoint() -> None:
+    """Its status was lost. A place that nobody knows has nothing of it."""
+    waits = job(restoreFrom={"uri": "s3://b/state/5f3a01234567/chk-7"})
+    assert of_purge(job({})).is_needed_by(waits, {})
+    assert not dependants.PurgedData.of(job({}), []).is_needed_by(waits, {})

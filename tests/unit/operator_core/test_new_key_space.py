@@ -91,12 +91,30 @@ def test_the_shards_of_the_state_that_is_left_go_with_it_and_those_of_the_new_on
     assert not one.look(2, more, drivers=(pod(),))
     assert (one.status["phase"], one.status["shards"]) == ("Upgrading", 16)
     assert not one.look(2, more, drivers=(over,))
-    assert one.status["attempt"] == 2 and "shards" not in one.status
+    assert one.status["attempt"] == 2
+    assert not one.look(2, more, drivers=(over,)), "it is judged anew while its pod is made"
+    assert not one.look(3, {**more, "slots": 40}, drivers=(over,)), "so is the next spec"
+    assert not one.look(4, more, drivers=(over,))
     new = pod(2, revision=one.status["revision"])
-    assert not one.look(2, more, drivers=(new,))
+    assert not one.look(4, more, drivers=(new,))
+    assert "shards" not in one.status
     slots = [{"shards": [number]} for number in range(32)]
     report = observed.Report({"phase": "RUNNING", "slots": slots, "checkpoints_completed": 1})
-    assert not one.look(2, more, drivers=(new,), report=report)
+    assert not one.look(4, more, drivers=(new,), report=report)
     assert (one.status["phase"], one.status["shards"]) == ("Running", 32)
-    assert not one.look(2, more, drivers=(new,), report=report)
-    assert "32 shards" in one.look(3, {**more, "slots": 33}, drivers=(new,), report=report)
+    assert not one.look(4, more, drivers=(new,), report=report)
+    assert "32 shards" in one.look(5, {**more, "slots": 33}, drivers=(new,), report=report)
+
+
+def test_an_instruction_that_is_taken_back_before_its_attempt_is_made_leaves_the_shards_known() -> None:
+    """They were dropped with the attempt's number. A spec with other shards was accepted, and stopped at the engine."""
+    one = Started()
+    over = pod(phase="Succeeded", ready=False, ended=ended(0, "Terminated"))
+    one.look(2, EMPTY, drivers=(pod(),))
+    one.look(2, EMPTY, drivers=(over,))
+    assert (one.status["attempt"], one.status["start"]["empty"]) == (2, True)
+    for _ in range(3):
+        one.look(3, {**EMPTY, "state": "suspended"}, drivers=(over,))
+    assert (one.status["phase"], one.status["shards"]) == ("Suspended", 16)
+    assert "16 shards" in one.look(4, {"slots": 32}, drivers=(over,))
+    assert one.look(5, {"slots": 32, **EMPTY}, drivers=(over,)) == ""

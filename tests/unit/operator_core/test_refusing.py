@@ -80,19 +80,54 @@ CRASHES = pod(
 )
 
 
+INIT_FAILS = pod(asks=ASKS, ready=False, waiting="PodInitializing", trouble=("CrashLoopBackOff", "it fails"))
+UNPULLED = pod(asks=ASKS, ready=False, waiting="ImagePullBackOff")
+
+
 @pytest.mark.parametrize("phase", ["Starting", "Failing"])
-def test_a_remedy_is_tried_again_while_the_old_version_crashes_again_and_again(phase: str) -> None:
+@pytest.mark.parametrize(
+    "driver", [CRASHES, INIT_FAILS, UNPULLED], ids=["it", "an init container", "no image"]
+)
+def test_a_remedy_is_tried_again_while_the_old_version_crashes_again_and_again(
+    phase: str, driver: observed.Pod
+) -> None:
     """The API server had not answered when the remedy was applied, and the version that crashed was kept for ever."""
-    found = look(running_status(phase=phase), refused="no answer", drivers=(CRASHES,))
+    found = look(running_status(phase=phase), refused="no answer", drivers=(driver,))
     assert found.status["refused"]["dryRun"] is True
     status = {**found.status, "phase": phase}
-    early = look(status, later_s=refusing.RETRY_S - 5, drivers=(CRASHES,))
+    early = look(status, later_s=refusing.RETRY_S - 5, drivers=(driver,))
     assert early.check is None
-    again = look(status, later_s=refusing.RETRY_S + 1, drivers=(CRASHES,), refused="still no answer")
+    again = look(status, later_s=refusing.RETRY_S + 1, drivers=(driver,), refused="still no answer")
     assert (again.status["refused"]["tries"], again.status["revision"]) == (2, revision().name)
-    due = look(dict(again.status), later_s=100, drivers=(CRASHES,))
+    due = look(dict(again.status), later_s=100, drivers=(driver,))
     assert due.check is not None
     assert due.status["intent"]["revision"] == revision(**NEWER).name
+
+
+PREPARES = pod(asks=ASKS, ready=False, restarts=2)
+
+
+@pytest.mark.parametrize(
+    ("phase", "driver", "report"),
+    [
+        pytest.param("Failing", PREPARES, "RECOVERING", id="it recovers"),
+        pytest.param("Starting", PREPARES, "", id="it starts"),
+        pytest.param(
+            "Starting", dataclasses.replace(PREPARES, waiting="ContainerCreating"), "", id="it is made"
+        ),
+    ],
+)
+def test_a_refused_dry_run_is_repeated_once_the_old_version_runs_again(
+    phase: str, driver: observed.Pod, report: str
+) -> None:
+    """The retry fell due meanwhile, and the new version replaced a healthy job without the check of its state."""
+    stored = {"id": 4, "uri": "s3://b/chk-4"}
+    status = {**look(running_status(lastCheckpoint=stored), refused="a full quota").status, "phase": phase}
+    heard = {"report": observed.Report({"phase": report})} if report else {}
+    waits = look(status, later_s=refusing.RETRY_S + 1, drivers=(driver,), **heard)
+    assert (waits.check, waits.status["phase"], "intent" in waits.status) == (None, phase, False)
+    runs = look({**waits.status, "phase": "Running"}, later_s=refusing.RETRY_S + 1)
+    assert runs.status["intent"]["action"] == "check"
 
 
 @pytest.mark.parametrize("phase", ["Failed", "RestoreBlocked"])

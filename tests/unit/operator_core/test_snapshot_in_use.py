@@ -53,6 +53,25 @@ def test_a_job_needs_it_until_it_has_state_of_its_own(
 
 
 @pytest.mark.parametrize(
+    ("spec", "status", "needed"),
+    [
+        ({"uri": f"{URI}/"}, {"uri": URI}, True),
+        ({"uri": URI}, {}, True),
+        ({"uri": OTHER}, {"uri": OTHER}, False),
+        ({"jobRef": {"name": "orders"}}, {}, False),
+    ],
+)
+def test_the_same_data_may_be_named_by_another_snapshot(
+    spec: dict[str, Any], status: dict[str, Any], needed: bool
+) -> None:
+    """One was taken of a job, and the other registered its folder for the next one."""
+    two = observed.Snapshot("two", "s-2", "1", 1, NOW, spec, status, {}, {}, ())
+    waits = job({}, restoreFrom={"snapshotRef": {"name": "two"}})
+    assert dependants.needs(waits, "one", URI, {"two": two}) == needed
+    assert not dependants.needs(job(RUNS, restoreFrom=waits.spec["restoreFrom"]), "one", URI, {"two": two})
+
+
+@pytest.mark.parametrize(
     ("told", "reported"),
     [
         ("/mnt/s/sp-1", "file:///mnt/s/sp-1"),

@@ -64,7 +64,7 @@ def by_force(seen: observed.ObservedState, config: Config, why: str) -> actions.
     told = f"the deletion's deadline passed, and no decision was possible ({why}): {removing.kept(draft)}"
     draft.note("DeletionDegraded", told, warning=True)
     removing.tell_name(draft, config)
-    removing.remove_all(draft, purged=_purges(draft))
+    removing.remove_all(draft, purged=_leaves_no_snapshots(draft))
     return draft.decision(seen.job.status)
 
 
@@ -161,7 +161,7 @@ def _give_up(draft: Draft, config: Config) -> None:
     told = f"the deletion's deadline passed{f' ({why})' if why else ''}: {rest}"
     draft.note("DeletionDegraded", told, warning=True)
     removing.tell_name(draft, config)
-    removing.remove_all(draft, purged=_purges(draft))
+    removing.remove_all(draft, purged=_leaves_no_snapshots(draft))
 
 
 def _stop(draft: Draft, _: Config) -> None:
@@ -173,6 +173,8 @@ def _purge(draft: Draft, _: Config, revision: Revision) -> None:
     """The engine deletes what the lineage has in storage."""
     _end_attempt(draft)
     command = _command(draft)
+    if command is not None:  # between two tries there is none
+        draft.status["intent"] = {**draft.intent, "purging": True}
     draft.degraded = commanding.trouble(command) or draft.degraded
     if str(draft.status.get("message") or "").endswith(_UNTIL):
         draft.say("")
@@ -308,6 +310,12 @@ def _wanted_since(draft: Draft) -> datetime:
 def _purges(draft: Draft) -> bool:
     """Whether the policy that counts is the end of the data."""
     return bool(draft.intent.get("policy") == actions.PURGE)
+
+
+def _leaves_no_snapshots(draft: Draft) -> bool:
+    """Whether the job's StateSnapshots go with it before their time. They stay with the data if a job has to start from
+    that: it may know the data by the name of one of them alone."""
+    return _purges(draft) and not draft.seen.needed_by
 
 
 def _told(draft: Draft, name: str) -> str:

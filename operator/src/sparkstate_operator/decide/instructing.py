@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from sparkstate_operator import actions, dependants
 from sparkstate_operator.core import job_life
-from sparkstate_operator.decide.draft import Draft
+from sparkstate_operator.decide.draft import IDLE, Draft
 from sparkstate_operator.plan import Revision
 
 POLL_S = 30.0
@@ -68,6 +68,17 @@ def is_changed(old: Revision | None, wanted: Revision) -> bool:
 def given(revision: Revision) -> dict[str, object]:
     """The fields of a spec that say which state to start from."""
     return {name: revision.get(name) for name in _INSTRUCTIONS}
+
+
+def note_pending(draft: Draft, asked: Revision | None) -> None:
+    """Write down whether the spec, ``asked``, names state from which a job that rests has to start when it goes on.
+    Nothing else in the status tells: a suspended job's spec is accepted at once. An attempt that has begun was told."""
+    if asked is None:
+        return
+    named = asked.get("restoreFrom.uri") or asked.get("restoreFrom.snapshotRef")
+    rests = draft.attempt > 0 and draft.phase in IDLE and not draft.intent
+    ahead = draft.revision is None or is_changed(draft.revision, asked)
+    draft.put("restorePending", True if named and rests and ahead else None)
 
 
 def wait_for(draft: Draft, missing: MissingState) -> None:

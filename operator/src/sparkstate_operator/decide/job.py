@@ -68,6 +68,7 @@ def decide(
     step = precedence.first(SPECS, draft) or _accept
     step(draft)
     _step(draft)
+    instructing.note_pending(draft, wanted)
     predecessors.remember(draft)
     sweeping.sweep(draft, config.driver_role)
     _name_attempt(draft, config)

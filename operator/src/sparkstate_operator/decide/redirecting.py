@@ -46,10 +46,12 @@ def go_back(draft: Draft) -> None:
     """The job is suspended, so no attempt follows now. The one that does when the job goes on is judged by the attempt
     that has ended. Where nothing was made of the newest number, revision and start instruction become those of the
     attempt before it again: a change that was taken back during the suspension gave the state up, or began anew from
-    the savepoint of long ago. An attempt that is made keeps both, because its driver may have begun a new lineage."""
+    the savepoint of long ago. That one may have left no trace, if a pod was refused whose ConfigMap is there: then at
+    least ``upgradeMode`` gives nothing up. An attempt that is made keeps both: its driver may have begun a lineage."""
     older = _older(draft)
     if older is None:
-        draft.put("start", present(draft).document() or None)
+        given_up = not _is_made(draft) and _is_emptied(draft)
+        draft.put("start", None if given_up else present(draft).document() or None)
     elif _starts_otherwise(draft, older):
         draft.put("revision", rebuilding.revision_of(older) or draft.status.get("revision"))
         draft.put("start", rebuilding.start_of(older).document() or None)
@@ -57,20 +59,26 @@ def go_back(draft: Draft) -> None:
 
 def _older(draft: Draft) -> observed.Child | None:
     """The ConfigMap of the attempt before the newest one, if nothing is made of that one."""
+    return None if _is_made(draft) else _trace(draft)
+
+
+def _is_made(draft: Draft) -> bool:
+    """Whether a pod of the newest attempt may have lived."""
     trace = _trace(draft)
-    made = draft.pod is not None or (trace is not None and trace.attempt == draft.attempt)
-    return None if made else trace
+    return draft.pod is not None or (trace is not None and trace.attempt == draft.attempt)
 
 
 def _starts_otherwise(draft: Draft, older: observed.Child) -> bool:
     """Whether the newest attempt would start from other state than the one before it. If not, the instruction in the
-    status is that one's, and may be void by now, which its ConfigMap does not tell. A revision that was not read counts
-    as another one."""
+    status is that one's, and may be void by now, which its ConfigMap does not tell. One without a number is nobody's:
+    a change that came during the stop has put it there. A revision that was not read counts as another one."""
     name, revision = rebuilding.revision_of(older), draft.revision
     known = draft.revisions.get(name or "")
     unread = known is None or revision is None
     other = unread or (revision is not None and instructing.is_changed(known, revision))
-    return draft.start.since == draft.attempt or (name != draft.status.get("revision") and other)
+    told = draft.start
+    unasked = bool(told.document()) and told.since in (0, draft.attempt)
+    return unasked or (name != draft.status.get("revision") and other)
 
 
 def _followed(draft: Draft) -> tuple[Revision | None, actions.Start]:
@@ -78,7 +86,7 @@ def _followed(draft: Draft) -> tuple[Revision | None, actions.Start]:
     revision, trace = draft.revision, _trace(draft)
     if revision is None:
         return None, draft.start
-    if draft.pod is not None or (trace is not None and trace.attempt == draft.attempt):
+    if _is_made(draft):
         return revision, present(draft)
     # Nothing is made of the attempt that the status names, so its successor follows the one before it.
     known = draft.revisions.get(rebuilding.revision_of(trace) or "")

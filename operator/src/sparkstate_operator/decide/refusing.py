@@ -2,16 +2,17 @@
 runs on, and the upgrade is tried again.
 
 The cause of a refusal may pass: others free a quota, a ServiceAccount comes a moment later, somebody mends a policy or
-a webhook. So the dry run is repeated after pauses that double, in whatever phase the old attempt is: the new version
-may be the remedy for an old one that crashes again and again. A version that the check has refused is tried again only
-while the old one runs, because nobody would check it otherwise.
+a webhook. So the dry run is repeated after pauses that double, even where the old attempt cannot run: the new version
+may be the remedy for an old one that crashes again and again. While the old one only starts or recovers, the retry
+waits until it runs, because nobody checks the state for a version whose predecessor does not run. For the same reason a
+version that the check has refused is tried again only while the old one runs.
 """
 
 from __future__ import annotations
 
 from datetime import timedelta
 
-from sparkstate_operator import clock
+from sparkstate_operator import clock, containers
 from sparkstate_operator.core import job_life, quota
 from sparkstate_operator.decide.draft import TERMINAL, Draft
 from sparkstate_operator.observed import Death
@@ -83,12 +84,20 @@ def is_overtaken(draft: Draft) -> bool:
 
 
 def _may_be_tried(draft: Draft, *, dry_run: bool) -> bool:
-    """Whether an attempt is there that the answer decides about. A dry run needs a pod alone: the old version may crash
-    again and again, and the new one be its remedy. Where the job is over, nothing else would run. Without a pod the old
-    version comes first, because a start of the new one would be refused, with nothing running meanwhile."""
-    if dry_run:
-        return _lives(draft) or draft.phase in TERMINAL
-    return _runs(draft)
+    """Whether an attempt is there that the answer decides about. After a dry run it need not run: the old version may
+    crash again and again, and the new one be its remedy. Where the job is over, nothing else would run. Without a pod
+    the old version comes first, because a start of the new one would be refused, with nothing running meanwhile."""
+    over = draft.phase in TERMINAL or (_lives(draft) and _cannot_start(draft))
+    return _runs(draft) or (dry_run and over)
+
+
+def _cannot_start(draft: Draft) -> bool:
+    """Whether the driver's container has crashed and waits, or cannot be made, or waits for another one that fails. One
+    that starts or recovers will run soon: a version that does not take up its state replaced it unchecked."""
+    pod = draft.pod
+    if pod is None or not pod.waiting:
+        return False
+    return pod.waiting not in containers.BEGINNING or pod.trouble is not None
 
 
 def _runs(draft: Draft) -> bool:

@@ -61,8 +61,6 @@ def _instruct(draft: Draft, start: actions.Start) -> None:
     if start.document() and not start.since:
         start = replace(start, since=draft.attempt)
     draft.put("start", start.document() or None)
-    if start.empty or start.fresh:
-        draft.put("shards", None)  # those of the state that it leaves; its driver reports those of its own
 
 
 def go_on(draft: Draft) -> None:
@@ -165,6 +163,10 @@ def _revision(draft: Draft) -> Revision:
 
 
 def _end_act(draft: Draft) -> None:
+    if draft.start.begins_lineage:
+        # Those of the state that it leaves; its driver reports those of its own. Not before its pod is there: until
+        # then a suspension may take the instruction back, and the state is the job's as before.
+        draft.put("shards", None)
     draft.end_act()
     draft.happened(job_life.MADE)
     draft.say("")

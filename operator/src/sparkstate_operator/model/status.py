@@ -89,6 +89,9 @@ class Intent(Model):
     since: datetime | None = status_field("When it was decided.", strict=False)
     not_before: datetime | None = status_field("It does not begin before this time.", strict=False)
     policy: str | None = status_field("The fate of the state on deletion.")
+    purging: bool | None = status_field(
+        "Whether a part of the data may be deleted already: no job can wait for it any more."
+    )
 
 
 class UnconfirmedDriver(Model):
@@ -185,6 +188,9 @@ class StatefulSparkJobStatus(Model):
         strict=False,
     )
     start: StartInstruction | None = status_field("How the newest attempt has to start.")
+    restore_pending: bool | None = status_field(
+        "Whether a job that does not run has to start from state that its spec names, and that no attempt was told of."
+    )
     refused: Refusal | None = status_field(
         "The newest revision, if the API server refuses its pod, or it does not take up the state; an older one runs."
     )
