@@ -129,7 +129,7 @@ def test_a_refusal_carries_the_servers_words(
         control_client.key_state("op", "s", "k")
     assert (caught.value.status, caught.value.answer_reason) == (404, "UnknownState")
     job.raises = port.NotRunning("the job is recovering")
-    with pytest.raises(client.ControlRefused, match=r"recovering \(wait until"):
+    with pytest.raises(client.ControlRefused, match=r"recovering \(ask again when"):
         control_client.status()
 
 

@@ -71,6 +71,14 @@ def test_a_task_waits_where_a_unix_socket_has_too_many_callers(tmp_path: Path) -
                 channel.connection.close()
 
 
+def wait_until_it_waits(pid: int) -> None:
+    """A slot answers before it has opened all that it needs. The last is the selector by which its main thread waits."""
+    deadline = time.monotonic() + 20
+    while not any("eventpoll" in os.readlink(each) for each in Path(f"/proc/{pid}/fd").iterdir()):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 @pytest.mark.fault(
     broken="a slot has no file descriptor left for a moment",
     when="a task connects",
@@ -84,6 +92,7 @@ def test_a_slot_without_a_free_file_descriptor_takes_callers_again(tmp_path: Pat
         slot=0, incarnation=1, key=slots.KEY, watched_pid=os.getpid(), python_path=(), tcp_host="127.0.0.1"
     )
     address = Starting(tmp_path, 0).become(identity)
+    wait_until_it_waits(address.pid)
     before = resource.prlimit(address.pid, resource.RLIMIT_NOFILE)
     resource.prlimit(address.pid, resource.RLIMIT_NOFILE, (1, before[1]))
     for _ in range(2):  # Linux had taken a descriptor for the first when the slot began to wait for it
