@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import socket
@@ -72,9 +73,15 @@ def test_a_task_waits_where_a_unix_socket_has_too_many_callers(tmp_path: Path) -
 
 
 def wait_until_it_waits(pid: int) -> None:
-    """A slot answers before it has opened all that it needs. The last is the selector by which its main thread waits."""
+    """A slot answers before it has opened all that it needs. The selector by which its main thread waits is the last."""
+
+    def is_selector(descriptor: Path) -> bool:
+        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+            return "eventpoll" in os.readlink(descriptor)
+        return False
+
     deadline = time.monotonic() + 20
-    while not any("eventpoll" in os.readlink(each) for each in Path(f"/proc/{pid}/fd").iterdir()):
+    while not any(map(is_selector, Path(f"/proc/{pid}/fd").iterdir())):
         assert time.monotonic() < deadline
         time.sleep(0.01)
 
