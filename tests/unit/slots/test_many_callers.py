@@ -73,7 +73,7 @@ def test_a_task_waits_where_a_unix_socket_has_too_many_callers(tmp_path: Path) -
 
 
 def wait_until_it_waits(pid: int) -> None:
-    """A slot answers before it has opened all that it needs. The selector by which its main thread waits is the last."""
+    """A slot answers before it has opened all that it needs. Its main thread opens the selector last."""
 
     def is_selector(descriptor: Path) -> bool:
         with contextlib.suppress(FileNotFoundError):  # closed meanwhile
