@@ -89,6 +89,13 @@ def test_an_epoch_that_would_wait_for_ever_ends_at_once_whatever_it_is_at(
     assert query.wait(0.1)
 
 
+def parts_of_a_running_driver(requests: Requests) -> Any:
+    view = JobView(JobIdentity(job_uid="u"), "job", "default", "hashmap", SystemClock())
+    for event in (driver_life.RESTORES, driver_life.FILLED):
+        view.happened(event)
+    return SimpleNamespace(context=SimpleNamespace(requests=requests, view=view))
+
+
 def refuse() -> None:
     raise errors.StorageRefused("of a commit")
 
@@ -113,10 +120,7 @@ def test_an_incarnation_that_ends_does_not_wait_for_a_slot_that_hangs(tmp_path: 
     spark.range(10).selectExpr("id as k").write.parquet(str(tmp_path / "input"))
     declared = graph.declare(job, spark, {"input": str(tmp_path / "input")})
     epoch, over, requests, pipeline = Epoch(0), threading.Event(), Requests(), EpochPipeline()
-    view = JobView(JobIdentity(job_uid="u"), "job", "default", "hashmap", SystemClock())
-    for event in (driver_life.RESTORES, driver_life.FILLED):
-        view.happened(event)
-    parts: Any = SimpleNamespace(context=SimpleNamespace(requests=requests, view=view))
+    parts = parts_of_a_running_driver(requests)
     pool: Any = SimpleNamespace(group=Slots(epoch))
     unused: Any = None
     query = Query.start(spark, declared, tmp_path / "query", TriggerSettings(), epoch, SystemClock())
@@ -141,9 +145,6 @@ def test_an_incarnation_that_ends_does_not_wait_for_a_slot_that_hangs(tmp_path: 
 @pytest.mark.parametrize("at", ["the epoch before the last", "the last epoch"])
 def test_the_end_of_the_input_does_not_wait_for_a_slot_that_hangs(at: str) -> None:
     waits, over, pipeline = threading.Semaphore(0), threading.Event(), EpochPipeline()
-    view = JobView(JobIdentity(job_uid="u"), "job", "default", "hashmap", SystemClock())
-    for event in (driver_life.RESTORES, driver_life.FILLED):
-        view.happened(event)
 
     def wait() -> None:
         assert waits.acquire(timeout=60)
@@ -151,7 +152,7 @@ def test_the_end_of_the_input_does_not_wait_for_a_slot_that_hangs(at: str) -> No
 
     if at == "the epoch before the last":
         pipeline.start(wait)
-    parts: Any = SimpleNamespace(context=SimpleNamespace(requests=Requests(), view=view))
+    parts = parts_of_a_running_driver(Requests())
     pool: Any = SimpleNamespace(group=SimpleNamespace(interrupt=waits.release, status=hangs_for_good))
     query: Any = SimpleNamespace(wait=lambda _: True, failure=None)
     loop: Any = SimpleNamespace(stopped_by_savepoint=False, end_of_input=wait)

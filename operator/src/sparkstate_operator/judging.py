@@ -47,7 +47,7 @@ def unforeseen(what: str, error: Exception) -> str:
 
 
 def _revision(job: observed.Job, config: Config, old: plan.Revision | None) -> plan.Revision:
-    resolved = settings.resolve(job.spec, config.defaults, _fixed(job, config, old))
+    resolved = settings.resolve(job.spec, config.defaults, lambda wanted: _fixed(job, old, wanted))
     problems.raise_if_any(templates.problems(resolved))
     problems.raise_if_any(memory.problems(resolved, memory.sums(resolved)))
     revision = plan.of_spec(job.name, resolved)
@@ -55,12 +55,13 @@ def _revision(job: observed.Job, config: Config, old: plan.Revision | None) -> p
     return revision
 
 
-def _fixed(job: observed.Job, config: Config, old: plan.Revision | None) -> settings.KeySpace | None:
+def _fixed(
+    job: observed.Job, old: plan.Revision | None, wanted: settings.Resolved
+) -> settings.KeySpace | None:
     """The key space of the state that the job goes on from. A spec that newly asks for no state, or for a savepoint,
     begins a lineage with a key space of its own: the engine chooses or finds that, and judges the spec by it."""
     if not job.status.get("shards") or _leaves_state(job):
         return None
-    wanted = settings.resolve(job.spec, config.defaults)
     named = any(wanted.get(name) for name in ("startEmpty", "restoreFrom.uri", "restoreFrom.snapshotRef"))
     told = old is not None and any(
         old.get(name) != wanted.get(name) for name in ("startEmpty", "restoreFrom")

@@ -40,6 +40,12 @@ def test_a_spec_that_asks_for_other_state_is_not_bound_by_the_shards_of_the_pres
     assert judged({"slots": 32, **spec}, before, intent={"action": "upgrade", "attempt": 1}) == ""
 
 
+def test_the_bound_is_told_with_all_other_findings() -> None:
+    why = judged({"slots": 32, "checkpointing": {"storage": "relative"}}, {})
+    assert "spec.checkpointing.storage" in why
+    assert "spec.slots: must lie between 1 and the job's 16 shards" in why
+
+
 @pytest.mark.parametrize(
     ("before", "spec"),
     [

@@ -290,7 +290,9 @@ def test_all_findings_are_told_at_once() -> None:
 
 
 def test_the_key_space_of_the_state_binds_a_later_spec() -> None:
-    fixed = KeySpace(max_parallelism=128, shards=16)
+    def fixed(_: settings.Resolved) -> KeySpace:
+        return KeySpace(max_parallelism=128, shards=16)
+
     assert resolve({"slots": 16, "shards": 16, "maxParallelism": 128}, fixed=fixed).slots == 16
     with pytest.raises(errors.SpecInvalid, match=r"spec.slots: must lie between 1 and the job's 16 shards"):
         resolve({"slots": 17}, fixed=fixed)

@@ -161,19 +161,31 @@ def _delete_by_its_log(
         jobs = _jobs_of(wanted, root, opened)
     except errors.NotFound:
         return False
-    for one in [one for job in jobs for one in lineage.all_of(root, job)]:
-        if not name.startswith(layout.savepoint_folder(one.id, "")):
-            continue
-        log = LineageLog(one.store, clock)
-        state = log.refresh()
-        kept = Savepoints(one, log, opened, removal=removal)
-        if wanted in {*(s.url for s in state.savepoints), *state.doomed_savepoints}:
-            kept.delete(wanted, force=force)
-            return True
-        if wanted in {s.url for s in state.started_savepoints}:
-            # Else its driver, which may live, would complete it without its files.
-            kept.abandon(wanted, confirm=False)
-            return True
+    known = [one for job in jobs for one in lineage.all_of(root, job)]
+    own = [one for one in known if name.startswith(layout.savepoint_folder(one.id, ""))]
+    return any(_delete_by(one, wanted, opened, clock, removal, force=force) for one in own)
+
+
+def _delete_by(
+    one: Lineage,
+    url: str,
+    opened: OpenStore,
+    clock: Clock,
+    removal: Removal | None = None,
+    *,
+    force: bool = False,
+) -> bool:
+    """Delete a savepoint that the log of this lineage names, completed or begun; False if it does not."""
+    log = LineageLog(one.store, clock)
+    state = log.refresh()
+    kept = Savepoints(one, log, opened, removal=removal)
+    if url in {*(s.url for s in state.savepoints), *state.doomed_savepoints}:
+        kept.delete(url, force=force)
+        return True
+    if url in {s.url for s in state.started_savepoints}:
+        # Else its driver, which may live, would complete it without its files.
+        kept.abandon(url, confirm=False)
+        return True
     return False
 
 
@@ -227,14 +239,4 @@ def delete_triggered(
 def delete_known(root: ObjectStore, job: JobName, url: str, opened: OpenStore, clock: Clock) -> bool:
     """Delete a savepoint that a log of the job names, completed or begun; False if none does.
     Refuses what a restart would need."""
-    for one in lineage.all_of(root, job):
-        log = LineageLog(one.store, clock)
-        state = log.refresh()
-        kept = Savepoints(one, log, opened)
-        if url in {*(s.url for s in state.savepoints), *state.doomed_savepoints}:
-            kept.delete(url)
-            return True
-        if url in {s.url for s in state.started_savepoints}:
-            kept.abandon(url, confirm=False)
-            return True
-    return False
+    return any(_delete_by(one, url, opened, clock) for one in lineage.all_of(root, job))

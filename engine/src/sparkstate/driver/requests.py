@@ -86,8 +86,7 @@ class Requests:
 
     def next_open(self) -> SavepointTrigger | None:
         """The oldest request that is not done."""
-        with self._lock:
-            return next((pending.request for pending in self._savepoints.values() if pending.open), None)
+        return next(iter(self.open()), None)
 
     def waiting(self) -> tuple[str, ...]:
         """The trigger ids of those that nobody has begun to serve."""

@@ -3,7 +3,7 @@ of each field, and checks everything that no single layer shows."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -59,11 +59,14 @@ class Resolved:
         return executors.count(self.slots, int(self.get("slotsPerExecutor")))
 
 
-def resolve(spec: Spec, defaults: Spec | None = None, fixed: KeySpace | None = None) -> Resolved:
+def resolve(
+    spec: Spec, defaults: Spec | None = None, fixed: Callable[[Resolved], KeySpace | None] = lambda _: None
+) -> Resolved:
     """Decide every field. ``spec`` has passed the CRD's schema and rules, ``defaults`` (the chart's
     ``defaults.*``, shaped as a spec) ``check_defaults``.
 
-    ``fixed`` is the key space that the job's state has, if it has state. Raises ``SpecInvalid`` with all findings.
+    ``fixed`` gives the key space of the state that a job with these settings goes on from; None: it has no state, or
+    leaves it. Raises ``SpecInvalid`` with all findings.
     """
     raise_if_any(checks.own(spec))
     given = layers.merge(layers.fold(spec, JOB), layers.fold(defaults or {}, checks.HELM))
@@ -73,7 +76,7 @@ def resolve(spec: Spec, defaults: Spec | None = None, fixed: KeySpace | None = N
         MappingProxyType({path: leaf.origin for path, leaf in filled.items()}),
     )
     raise_if_any(checks.shaped(filled))
-    raise_if_any([*checks.merged(filled), *_fixed(filled, fixed)])
+    raise_if_any([*checks.merged(filled), *_fixed(filled, fixed(resolved))])
     return resolved
 
 

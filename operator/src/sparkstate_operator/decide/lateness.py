@@ -19,12 +19,12 @@ _ENDS = ("Suspending", "Deleting")
 """Phases of a job that is not to become ready."""
 
 
-def of(draft: Draft, old: Sequence[Condition]) -> conditions.Trouble | None:
-    """The trouble of a job that is late; with the Event when that begins."""
+def of(draft: Draft, old: Sequence[Condition], *, begins_anew: bool) -> conditions.Trouble | None:
+    """The trouble of a job that is late; with the Event when that begins. ``begins_anew``: see there."""
     seconds = _allowed_s(draft)
     if seconds is None:
         return None
-    began = None if begins_anew(draft, old) else _began(old)
+    began = None if begins_anew else _began(old)
     late_s = (draft.now - began).total_seconds() if began is not None else 0.0
     if late_s < seconds:
         draft.wait(seconds - late_s)

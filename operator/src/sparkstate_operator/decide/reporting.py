@@ -35,6 +35,7 @@ def _conditions(draft: Draft) -> list[dict[str, Any]]:
     refused = status.get("refused")
     degraded = draft.degraded or (("UpgradeRefused", refused["message"]) if refused else None)
     old = [Condition.model_validate(one) for one in draft.seen.job.status.get("conditions") or ()]
+    anew = lateness.begins_anew(draft, old)
     facts = conditions.Facts(
         phase=status["phase"],
         generation=int(status.get("observedGeneration") or draft.seen.job.generation),
@@ -43,8 +44,8 @@ def _conditions(draft: Draft) -> list[dict[str, Any]]:
         degraded=conditions.Trouble(*degraded) if degraded else None,
         failure=_failure(draft, failure) if failure else None,
         pressure=memory_pressure.of(draft),
-        late=lateness.of(draft, old),
-        begins_anew=lateness.begins_anew(draft, old),
+        late=lateness.of(draft, old, begins_anew=anew),
+        begins_anew=anew,
     )
     found = conditions.of_job(facts, old, draft.now)
     return [one.model_dump(mode="json", by_alias=True, exclude_none=True) for one in found]
