@@ -49,6 +49,6 @@ def test_both_refuse_more_slots_than_stored_shards_in_the_same_words() -> None:
     with pytest.raises(engine_errors.SpecInvalid) as by_engine:
         KeySpace(128, 16).shards_of_slot(0, 17)
     with pytest.raises(errors.SpecInvalid) as by_operator:
-        settings.resolve({**BASE, "slots": 17}, fixed=settings.KeySpace(16))
+        settings.resolve({**BASE, "slots": 17}, fixed=lambda _: settings.KeySpace(16))
     (words,) = re.findall(r"must .*", str(by_engine.value))
     assert words in str(by_operator.value) and "17" in str(by_operator.value)
