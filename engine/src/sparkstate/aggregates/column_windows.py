@@ -24,6 +24,7 @@ class ColumnWindows(KeyedBatchFunction, ABC):
     """Puts out a row for each key and window that has rows: key columns, ``window_start``, ``window_end``, results."""
 
     judges_lateness = True
+    is_ordered_across_keys = False
     kind_of_windows: ClassVar[str]
     """For the premises of state."""
 

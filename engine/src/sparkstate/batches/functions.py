@@ -140,6 +140,10 @@ class OnTimersContext(BatchContext):
 class KeyedBatchFunction(KeyedFunction):
     """The user's code for the batches of a keyed stream."""
 
+    is_ordered_across_keys: ClassVar[bool] = True
+    """Whether ``on_timers`` gets the due timers of all keys in order of time. False: those of each key are in order, and
+    a call may have later timers of some keys than the next call has of others. Where each key has many due timers in an
+    epoch, calls are then fewer and larger."""
     undo_refusal: ClassVar[str] = (
         "a KeyedBatchFunction sees many records at once, so no single one can be undone; yield the rows that it "
         "rejects to a side output of its own"
@@ -157,8 +161,8 @@ class KeyedBatchFunction(KeyedFunction):
         raise NotImplementedError(f"{type(self).__qualname__} must define process_batch")
 
     def on_timers(self, timestamps: pa.Array, keys: BatchKeys, ctx: OnTimersContext) -> Iterable[Any] | None:
-        """Called for due timers, in order of time; of each key there is one at a time, the least. Yields frames. Does
-        nothing unless overridden."""
+        """Called for due timers, in order of time (see ``is_ordered_across_keys``); of each key there is one at a time,
+        the least. Yields frames. Does nothing unless overridden."""
 
     def close(self) -> None:
         """Called once at the end, also after a failure. It emits nothing: ``finish`` does."""

@@ -4,6 +4,9 @@ Theory. The committed timers of each shard come in parts, in order of time. Thos
 earliest of the times at which the shards' parts end; this epoch's own timers join by their times, those of that time
 itself with the next parts. Of these the longest beginning without a repeated key is a set. Timers that are registered
 meanwhile, and are due, are sorted in before the next set is cut.
+
+A function that needs no order across keys gets the first timer of each key of a longer stretch instead, and the timers
+that it left out with the next sets. Where each key has several due timers, sets are far larger (RFC 0063).
 """
 
 from __future__ import annotations
@@ -25,6 +28,10 @@ CHUNK_TIMERS: Final = 8192
 """The most in a set: a function does much once per call."""
 _FEWEST: Final = 64
 """Timers among which a set is looked for, where one key has many."""
+_STRETCH: Final = 8
+"""So many times the largest set, at most, is the stretch in which first timers of keys are looked for."""
+_GROWS, _SHRINKS = 4, 16
+"""The stretch grows while a set has this part of it, and is given up below that one: each set sorts all of it."""
 
 
 class _NotInColumns(Exception):
@@ -41,7 +48,8 @@ def fire(
 ) -> bool:
     """Fire what is due. False: some are left that have no place in columns, or entries went to disk."""
     streams = [table.due_columns(until, CHUNK_TIMERS) for table in tables]
-    due = _DueColumns(timers, streams, until)
+    kind = _DueColumns if calls.spec.function.is_ordered_across_keys else _DueByKey
+    due = kind(timers, streams, until)
     fired = 0
     calls.outputs.start_piece(overlay)
     try:
@@ -125,8 +133,12 @@ class _DueColumns:
     def _join(self) -> None:
         joined = self._timers.take_joined()
         if len(joined):
+            self._put_back()
             self._own = self._merged(self._own, joined)
             self._take_own()
+
+    def _put_back(self) -> None:
+        """Everything that may fire now is in ``_next``."""
 
     def _take_own(self) -> None:
         # A shard's part may end among the timers of one time. One of these that was registered again fires when it was
@@ -156,6 +168,47 @@ class _DueColumns:
         """The parts, each in order of time, as one."""
         filled = [part for part in parts if len(part)]
         return filled[0] if len(filled) == 1 else self._timers.merged(filled)
+
+
+class _DueByKey(_DueColumns):
+    """In order of time for each key."""
+
+    def __init__(
+        self, timers: ColumnTimers, streams: Sequence[Iterator[TimerColumns | None]], until: int
+    ) -> None:
+        super().__init__(timers, streams, until)
+        self._left_out: Places = np.zeros(0, np.int32)
+        """Those that wait for another timer of their key, in order of time; none in ``_next`` is earlier."""
+
+    def next_set(self) -> Places:
+        while True:
+            self._join()
+            fresh = self._next[: max(0, self._window - len(self._left_out))]
+            stretch = np.concatenate([self._left_out, fresh])
+            if not len(stretch):
+                if not self._read_on():
+                    return stretch
+                continue
+            self._next = self._next[len(fresh) :]
+            stretch = stretch[self._timers.standing(stretch)]
+            first = np.sort(np.unique(self._timers.keys(stretch), return_index=True)[1])[:CHUNK_TIMERS]
+            found, self._left_out = stretch[first], np.delete(stretch, first)
+            self._adapt(len(found), len(stretch))
+            if len(found):
+                self._timers.fire(found)
+                return found
+
+    def _adapt(self, found: int, looked_at: int) -> None:
+        if found * _GROWS >= looked_at:
+            self._window = min(_STRETCH * CHUNK_TIMERS, 2 * self._window)
+        elif found * _SHRINKS < looked_at:
+            self._put_back()
+            self._window = max(_FEWEST, _GROWS * found)
+
+    def _put_back(self) -> None:
+        if len(self._left_out):
+            self._next = np.concatenate([self._left_out, self._next])
+            self._left_out = self._left_out[:0]
 
 
 def _without_repeats(keys: Longs, timestamps: Longs) -> int:
