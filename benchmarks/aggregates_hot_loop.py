@@ -3,9 +3,12 @@
     python benchmarks/aggregates_hot_loop.py [--keys 25000] [--rows 24] [--backend hashmap rocksdb] [--minutes 66]
     python benchmarks/aggregates_hot_loop.py --profile --backend rocksdb --only sliding
     python benchmarks/aggregates_hot_loop.py --end       the end of a bounded input as well
+    python benchmarks/aggregates_hot_loop.py --keys 2500 --rows 2 --epoch-minutes 60 --minutes 480 --measured 4
+                                                         a backlog: many windows of each key end in an epoch
 
-Each epoch is a minute with ``--rows`` rows of each key. The first epochs fill the first windows, so the table has the
-mean of the last ``--measured`` ones: processor time of all threads, in microseconds per row.
+Each epoch is a minute, or several, with ``--rows`` rows of each key in a minute; ``--text`` makes keys texts. The first
+epochs fill the first windows, so the table has the mean of the last ``--measured`` ones: processor time of all threads,
+in microseconds per row.
 """
 
 from __future__ import annotations
@@ -37,36 +40,36 @@ from sparkstate.serde.types import Types
 MINUTE = 60_000
 CASES = {"tumbling": Slices(MINUTE, MINUTE), "sliding": Slices(60 * MINUTE, MINUTE)}
 TIME = pa.timestamp("us", "UTC")
-SCHEMA = pa.schema([("user", pa.int64()), (START, TIME), (END, TIME), ("total", pa.int64())])
 
 
-def make_operator(slices: Slices, stores: dict[int, Any]) -> Any:
+def make_operator(slices: Slices, stores: dict[int, Any], is_text: bool) -> Any:
     """One sum of whole numbers; the operator owns all shards."""
     function = WindowAggregation(
         slices, ("user",), (Output("total", "sum", Sum(pa.int64()), "amount", pa.int64()),)
     )
+    user = pa.string() if is_text else pa.int64()
     spec = kinds.spec(
         function,
         uid="windows",
         row_columns=("user", "amount"),
         key_columns=("user",),
-        key_type=Types.LONG(),
+        key_type=Types.STRING() if is_text else Types.LONG(),
         event_time_column="ts",
-        output_schema=SCHEMA,
+        output_schema=pa.schema([("user", user), (START, TIME), (END, TIME), ("total", pa.int64())]),
     )
     operator = kinds.make(spec, stores, operator_hot_loop.KEY_SPACE, SystemClock(), 0, 1)
     operator.open()
     return operator
 
 
-def batches_of(minute: int, keys: int, rows: int, size: int = 1 << 18) -> list[pa.RecordBatch]:
-    """The rows of a minute, keys in no order."""
+def batches_of(minute: int, asked: argparse.Namespace, size: int = 1 << 18) -> list[pa.RecordBatch]:
+    """The rows of an epoch that begins with a minute, keys in no order."""
     rng = np.random.default_rng(minute)
-    users = rng.integers(0, keys, keys * rows)
-    times = minute * MINUTE + rng.integers(0, MINUTE, len(users))
+    users = rng.integers(0, asked.keys, asked.keys * asked.rows * asked.epoch_minutes)
+    times = minute * MINUTE + np.sort(rng.integers(0, asked.epoch_minutes * MINUTE, len(users)))
     whole = pa.record_batch(
         {
-            "user": users,
+            "user": [f"user-{user:08d}" for user in users.tolist()] if asked.text else users,
             "amount": users % 100,
             "ts": times,
             columns.KEY_GROUP: (users % 128).astype(np.int32),
@@ -93,13 +96,14 @@ def run_epoch(
 def run(name: str, backend: str, asked: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as folder:
         factory, stores = operator_hot_loop.make_stores(backend, Path(folder))
-        operator = make_operator(CASES[name], stores)
-        watermark, took, rows = MIN_WATERMARK, [], asked.keys * asked.rows
+        operator = make_operator(CASES[name], stores, asked.text)
+        watermark, took = MIN_WATERMARK, []
+        rows = asked.keys * asked.rows * asked.epoch_minutes
         profile = cProfile.Profile()
-        for minute in range(asked.minutes):
-            is_measured = minute >= asked.minutes - asked.measured
-            batches = batches_of(minute, asked.keys, asked.rows)
-            before, watermark = watermark, (minute + 1) * MINUTE - 1
+        for minute in range(0, asked.minutes, asked.epoch_minutes):
+            is_measured = minute >= asked.minutes - asked.measured * asked.epoch_minutes
+            batches = batches_of(minute, asked)
+            before, watermark = watermark, (minute + asked.epoch_minutes) * MINUTE - 1
             if is_measured and asked.profile:
                 profile.enable()
             seconds, _ = run_epoch(operator, minute + 1, batches, before, watermark)
@@ -131,7 +135,9 @@ def main() -> None:
     parser.add_argument("--keys", type=int, default=25_000)
     parser.add_argument("--rows", type=int, default=24)
     parser.add_argument("--minutes", type=int, default=130)
-    parser.add_argument("--measured", type=int, default=60)
+    parser.add_argument("--measured", type=int, default=60, help="epochs (default 60)")
+    parser.add_argument("--epoch-minutes", type=int, default=1)
+    parser.add_argument("--text", action="store_true")
     parser.add_argument("--backend", nargs="+", default=["hashmap", "rocksdb"])
     parser.add_argument("--only", nargs="+", choices=list(CASES), default=list(CASES))
     parser.add_argument("--profile", action="store_true")

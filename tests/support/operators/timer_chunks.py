@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from sparkstate.operators.batches import column_firing
+from sparkstate.operators.batches import column_firing, columns_by_key, due_columns, timer_sets
 from sparkstate.operators.batches import firing as firing_sets
 from sparkstate.operators.common import due_timers
 from sparkstate.operators.keyed import firing
@@ -22,5 +22,5 @@ def patch_records(patch: pytest.MonkeyPatch, timers: int) -> None:
 
 def patch_batches(patch: pytest.MonkeyPatch, timers: int) -> None:
     """Of functions on batches, whose timers are columns or objects."""
-    patch.setattr(column_firing, "CHUNK_TIMERS", timers)
-    patch.setattr(firing_sets, "CHUNK_TIMERS", timers)
+    for module in (column_firing, columns_by_key, due_columns, firing_sets, timer_sets):
+        patch.setattr(module, "CHUNK_TIMERS", timers)

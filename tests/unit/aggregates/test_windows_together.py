@@ -100,3 +100,28 @@ def test_the_end_of_the_input_takes_one_call_for_all_windows_of_a_key() -> None:
         opened.process_watermark(MAX_WATERMARK)
         assert len(opened.output()) == 50 * 60
         assert sum(Counting.calls) <= 50
+
+
+@pytest.mark.parametrize("key_type", [Types.LONG(), Types.STRING()], ids=["whole numbers", "texts"])
+@pytest.mark.parametrize("slices", [Slices(10, 10), Slices(20, 5)], ids=["tumbling", "sliding"])
+def test_many_ends_in_one_epoch_take_few_calls_and_each_key_keeps_its_order(
+    slices: Slices, key_type: Any
+) -> None:
+    """Each key has windows for a short time, one key after another, and each has several."""
+    Counting.calls.clear()
+    with KeyedProcessHarness(
+        Counting(slices, ("k",), OUTPUTS), key=lambda row: row.k, key_type=key_type
+    ) as opened:
+        keys = [key if key_type == Types.LONG() else f"{key:03}" for key in range(200)]
+        rows = [
+            ({"k": key, "v": 1}, 3 * place + at) for place, key in enumerate(keys) for at in (0, 11, 23, 37)
+        ]
+        opened.process_elements(rows, -300)
+        opened.process_watermark(1000)
+        starts: dict[Any, list[Any]] = {}
+        for key, start, *_ in map(tuple, opened.output()):
+            starts.setdefault(key, []).append(start)
+    assert sorted(starts) == keys
+    assert all(found == sorted(set(found)) and len(found) >= 4 for found in starts.values())
+    assert len(Counting.calls) < 30
+    assert sum(Counting.calls) >= 600

@@ -36,6 +36,12 @@ class Alarms(KeyedBatchFunction):
         yield pa.record_batch({"k": keys.values, "time": timestamps})
 
 
+class AlarmsByKey(Alarms):
+    """In order of time for each key alone."""
+
+    is_ordered_across_keys = False
+
+
 def a_batch(keys: Sequence[int | None], time: int) -> pa.RecordBatch:
     return pa.record_batch(
         {
@@ -62,13 +68,13 @@ def epoch(
     return found
 
 
-@pytest.fixture
-def side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+@pytest.fixture(params=[Alarms, AlarmsByKey])
+def side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Any:
     timer_chunks.patch_batches(monkeypatch, 2)
     opened = Side(
         tmp_path,
         2**30,
-        Alarms(),
+        request.param(),
         row_columns=("k", "time"),
         key_columns=("k",),
         key_type=Types.LONG(),
@@ -91,5 +97,24 @@ def test_a_timer_that_was_registered_again_fires_once(sets, side):
 def test_timers_of_keys_without_rows_stay_apart_from_a_null_key(side):
     epoch(side, a_batch(KEYS, 5), MIN_WATERMARK, 0)
     assert epoch(side, a_batch([None], 5), 0, 5, 1) == Counter((key, 5) for key in KEYS)
+    assert side.budget.spilled
+    assert side.timers("EVENT_TIME") == []
+
+
+@pytest.mark.parametrize("sets", [1, 2, 5, 12])
+def test_several_timers_of_each_key_fire_once_and_in_order(sets, side):
+    for time in (5, 6, 7, 8):
+        epoch(side, a_batch(KEYS, time), MIN_WATERMARK, 0)
+    overlay = side.operator.begin(1, 0, 0)
+    side.budget.limit_bytes = 2**30
+    side.operator.process_batch(overlay, a_batch(KEYS, 9))
+    side.operator.spec.function.author_object.on_call = itertools.repeat(None, sets - 1), side.budget
+    side.operator.finish(overlay, 9)
+    commit_overlays([(side.operator, overlay)])
+    fired: dict[int, list[int]] = {}
+    for key, time in ops.rows_of(overlay):
+        fired.setdefault(key, []).append(time)
+    overlay.close()
+    assert fired == {key: [5, 6, 7, 8, 9] for key in KEYS}
     assert side.budget.spilled
     assert side.timers("EVENT_TIME") == []

@@ -36,6 +36,8 @@ ROW_LIMIT = 2**31 - 1
 _SIGN = 1 << 63
 _ABOVE_NAMESPACES: Final = b"\xff"
 _KEY_GROUPS = tuple(composite.encode_key_group(number) for number in range(1 << 15))
+_LONG_SPACE: Final = b"\x00\x00" + bytes([composite.LONG_NAMESPACE])
+"""The end of a text key, and the type of a namespace that is a whole number."""
 _pack_int_row = struct.Struct(">HBQB").pack
 _LONG_ROW: Final = np.dtype([("group", ">u2"), ("is_there", "u1"), ("key", ">u8"), ("namespace", "u1")])
 _PAIR_ROW: Final = np.dtype([*_LONG_ROW.descr, ("space", ">u8")])
@@ -79,7 +81,7 @@ class RowCodec:
         ]
 
     def _string_rows(self, kgs: Sequence[int], cells: Sequence[Cell]) -> list[bytes]:
-        row, groups = self.row, _KEY_GROUPS
+        row, groups = self._string_row, _KEY_GROUPS
         try:
             return [
                 groups[kg] + b"\x01" + cell.encode() + b"\x00\x00\x00"
@@ -89,6 +91,14 @@ class RowCodec:
             ]
         except UnicodeEncodeError:  # a lone surrogate
             return self._rows(kgs, cells)
+
+    def _string_row(self, kg: int, cell: Cell) -> bytes:
+        """Of a cell with a namespace: windows ask for several of each key, and nearly all are whole numbers."""
+        if type(cell) is NamespacedCell:
+            key, space = cell
+            if type(key) is str and "\x00" not in key and type(space) is int and -_SIGN <= space < _SIGN:
+                return _KEY_GROUPS[kg] + b"\x01" + key.encode() + _LONG_SPACE + composite.encode_long(space)
+        return self.row(kg, cell)
 
     def split(self, row: bytes) -> tuple[int, bytes, bytes, bytes]:
         """Key group, encoded key, encoded namespace and what follows them."""

@@ -13,11 +13,11 @@ from sparkstate.backends.timer_columns import ColumnarTimerTable
 from sparkstate.functions import TimeDomain
 from sparkstate.operators.batches import column_firing
 from sparkstate.operators.batches.calls import BatchCalls
-from sparkstate.operators.batches.column_firing import CHUNK_TIMERS
+from sparkstate.operators.batches.timer_sets import CHUNK_TIMERS, SetsByKey, TimerSets
 from sparkstate.operators.common.due_timers import DueTimers
 from sparkstate.operators.memory.budget import EpochBudget
 from sparkstate.operators.state.column_timers import ColumnTimers
-from sparkstate.operators.state.overlay import Overlay, TimerKey, TimerOverlay
+from sparkstate.operators.state.overlay import Overlay
 
 
 def fire_all(calls: BatchCalls, budget: EpochBudget | None, overlay: Overlay, watermark: int) -> None:
@@ -65,29 +65,15 @@ def _fire(
     ) as due:
         fired = 0
         calls.outputs.start_piece(overlay)
-        while together := _together(due, timers):
+        # Timers of processing time that are registered meanwhile wait for the next epoch, and so would those left out.
+        is_by_key = domain is TimeDomain.EVENT_TIME and not calls.spec.function.is_ordered_across_keys
+        sets = SetsByKey(due, timers) if is_by_key else TimerSets(due, timers)
+        while together := sets.next_set():
             calls.fire(overlay, domain, together)
             fired += len(together)
             if fired >= CHUNK_TIMERS:  # sets may be small: one key may have all the timers
                 fired = 0
                 calls.outputs.end_piece(overlay)
-                due.make_room()
+                sets.make_room()
                 calls.outputs.start_piece(overlay)
         calls.outputs.end_piece(overlay)
-
-
-def _together(due: DueTimers, timers: TimerOverlay) -> list[TimerKey]:
-    """The next set: timers of one namespace, each of another key; empty if none is due."""
-    found: list[TimerKey] = []
-    keys: set[object] = set()
-    for timer in due:
-        _, key, namespace = timer
-        if key in keys or (found and namespace != found[0][2]):
-            # It may not count as fired: the calls of this set may delete it, or register one before it.
-            timers.put_back(timer)
-            break
-        found.append(timer)
-        keys.add(key)
-        if len(found) == CHUNK_TIMERS:
-            break
-    return found

@@ -100,13 +100,17 @@ class DueTimers:
         keys, kgs = [timer.key for timer in timers], [timer.key_group for timer in timers]
         self._tables.prefetch(self._overlay, keys, kgs)
 
-    def make_room(self) -> None:
-        """Between two timers: when the overlay's entries and timers went to disk, look for them there."""
+    def make_room(self, least_taken: int | None = None) -> bool:
+        """Between two timers: when the overlay's entries and timers went to disk, look for them there. ``least_taken``:
+        the least timestamp of timers that were given out and are registered all the same. Answers whether they went."""
         overlay = self._overlay
-        least = self._timers.least_waiting()
+        least = min(
+            (time for time in (self._timers.least_waiting(), least_taken) if time is not None), default=None
+        )
         if self._budget is None or not self._budget.make_room(self._tables, overlay):
-            return
+            return False
         self._rebind()
         self._spilled.restart(overlay.spill, least)
         self._chunk = deque(self._spilled.standing(list(self._chunk)))
         self._prefetch(self._chunk)
+        return True
