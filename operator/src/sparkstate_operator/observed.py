@@ -107,6 +107,11 @@ class ObservedState:
         """The engine command of that name."""
         return next((command for command in self.commands if command.name == name), None)
 
+    def never_had_pod(self, attempt: int) -> bool:
+        """Whether it is certain that there never was a pod of this attempt. A request without an answer leaves it open,
+        even if the one after it was refused: a quota refuses a second pod whatever became of the first."""
+        return attempt == self.never_made != self.unanswered and attempt not in self.sightings
+
 
 @dataclass(frozen=True)
 class TriggerRefusal:

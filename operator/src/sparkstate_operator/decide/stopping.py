@@ -98,8 +98,9 @@ def _newest_is_over(draft: Draft, revision: Revision) -> bool:
 def _gone_s(draft: Draft, revision: Revision) -> float:
     """The pod's object is gone. Without anybody's word that its process is dead, wait as for a lost node, counted from
     the first look without the pod: for how long yet."""
-    if not any(child.attempt == draft.attempt for child in draft.seen.config_maps):
-        return 0.0  # nothing of this attempt was ever made
+    traced = any(child.attempt == draft.attempt for child in draft.seen.config_maps)
+    if not traced or draft.seen.never_had_pod(draft.attempt):
+        return 0.0
     return unconfirmed.left_s(draft, draft.attempt, revision)
 
 

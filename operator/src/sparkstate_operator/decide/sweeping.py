@@ -18,15 +18,11 @@ def sweep(draft: Draft, role: DriverRole) -> None:
     that are alive after the job's; Secret and ConfigMap of older attempts whose drivers have ended; revisions without
     a name in the status.
 
-    The newest attempt's ConfigMap stays: its trace keeps the number from being used again.
+    The ConfigMap of the newest attempt that may have lived stays: its trace keeps the number from being used again.
     ``role``: of drivers with executors.
     """
     _executors(draft)
-    newest = max((child.attempt or 0 for child in draft.seen.config_maps), default=0)
-    needed = {pod.attempt for pod in draft.seen.drivers} | unconfirmed.attempts(draft)
-    for child in draft.seen.config_maps:
-        if child.attempt is not None and child.attempt < newest and child.attempt not in needed:
-            draft.acts.append(actions.DeleteAttempt(child))
+    _attempts(draft)
     for pod in draft.seen.drivers:
         if pod.lingers:
             # Nothing is lost with the pod: its driver's last word is in the status, which is written before this act.
@@ -43,6 +39,23 @@ def sweep(draft: Draft, role: DriverRole) -> None:
     _revisions(draft)
     _standing(draft, role)
     _checks(draft)
+
+
+def _attempts(draft: Draft) -> None:
+    """Those of a number that is given up, because its pod was refused, go before the status is written. Only this
+    process knows that nothing ran under it, and forgets that when it is started again, or when another number is
+    refused. Left behind, they would count as those of an attempt that has lived, and a ``restoreFrom`` or
+    ``startEmpty`` that was taken back in time would count again."""
+    seen, given_up = draft.seen, draft.intent.get("action") != "start"
+    newest = max((one.attempt or 0 for one in seen.config_maps if one.attempt != seen.never_made), default=0)
+    needed = {pod.attempt for pod in seen.drivers} | unconfirmed.attempts(draft)
+    for child in seen.config_maps:
+        if child.attempt is None or child.attempt in needed:
+            continue
+        if child.attempt < newest:
+            draft.acts.append(actions.DeleteAttempt(child))
+        elif seen.never_had_pod(child.attempt) and (given_up or child.attempt < draft.attempt):
+            draft.before.append(actions.DeleteAttempt(child))
 
 
 def _outlives_job(draft: Draft, pod: observed.Pod) -> bool:
