@@ -207,6 +207,10 @@ def live(lives: int) -> None:
     ending = pod(ready=False, deleting_at=NOW)
     look(observed.ObservedState(job(running_status()), NOW, drivers=(ending,)))
     look(observed.ObservedState(job(OVER, **DAILY), NOW))
+    none = {"restart": {"strategy": "none"}}  # a life by chance restarts for ever
+    crashed = pod(revision=revision(**none).name, restarts=1)
+    left = job(running_status() | {"revision": crashed.revision}, **none)
+    look(observed.ObservedState(left, NOW, drivers=(crashed,)))
     fail_and_rest()
     never_placed = {1: pod(phase="Pending", ready=False, node="", deleting_at=NOW)}
     look(observed.ObservedState(job(running_status()), NOW, sightings=never_placed))

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from support.scene.decisions import NOW, ended, job, look, pod, revision, running_status
+from support.scene.decisions import NOW, acts, ended, job, look, pod, revision, running_status
 
 from sparkstate_operator import actions, clock, observed
 from sparkstate_operator.config import Config
@@ -176,6 +176,54 @@ def test_restarts_by_the_kubelet_count_at_their_time() -> None:
     loops = dataclasses.replace(crashed, ready=False, waiting="CrashLoopBackOff")
     found = look(observed.ObservedState(job(status, **spec), now, drivers=(loops,))).status
     assert found["intent"]["action"] == "start", "the kubelet would wait for 300 s"
+
+
+def crash_now_and_then(
+    restart: dict[str, Any], crashes: int, every: timedelta, *, at_once: int = 1
+) -> observed.Document:
+    """The status after so many crashes of a container that the kubelet starts again at once, because it ran for longer
+    than ten minutes before each. ``at_once``: as many come between two looks."""
+    spec = {"restart": restart}
+    wanted, now = revision(**spec), NOW
+    status: dict[str, Any] = {**running_status(), "revision": wanted.name}
+    for restarted in range(at_once, crashes + 1, at_once):
+        now += every
+        last = dataclasses.replace(ended(137, "OOMKilled"), at=now)
+        runs = pod(revision=wanted.name, restarts=restarted, last_ended=last)
+        found = look(observed.ObservedState(job(status, **spec), now, drivers=(runs,)))
+        assert (found.status["phase"] == "Failed") == bool(acts(found, actions.DeletePod))
+        status = dict(found.status)
+        if status["phase"] == "Failed":
+            break
+    return status
+
+
+@pytest.mark.parametrize(
+    ("restart", "allowed"),
+    [
+        ({"strategy": "none"}, 0),
+        ({"strategy": "fixed-delay", "fixedDelay": {"attempts": 3, "delay": "10s"}}, 3),
+        ({"strategy": "exponential-delay", "exponentialDelay": {"attemptsBeforeResetBackoff": 4}}, 4),
+    ],
+    ids=["none", "fixed delay", "growing delay"],
+)
+def test_a_driver_that_crashes_now_and_then_is_not_started_again_for_ever(
+    restart: dict[str, Any], allowed: int
+) -> None:
+    """The kubelet makes no pause after ten quiet minutes, and only a container in a pause was given up."""
+    status = crash_now_and_then(restart, 9, timedelta(minutes=15))
+    assert (status["phase"], status["restarts"]["kubelet"]) == ("Failed", allowed + 1)
+    assert "recent" not in status["restarts"], "a job that a person starts again has all its restarts"
+    assert status["message"].endswith("; the last failure: OOMKilled happened")
+
+
+def test_restarts_of_which_nobody_knows_the_times_end_no_job() -> None:
+    """Nobody looked for three weeks. The crashes were a week apart, but all seem to be of now."""
+    rate = {"maxFailuresPerInterval": 3, "failureRateInterval": "1h", "delay": "1s"}
+    status = crash_now_and_then(
+        {"strategy": "failure-rate", "failureRate": rate}, 6, timedelta(weeks=3), at_once=3
+    )
+    assert (status["phase"], status["restarts"]["kubelet"]) == ("Running", 6)
 
 
 def test_restarts_of_a_lost_status_do_not_count() -> None:

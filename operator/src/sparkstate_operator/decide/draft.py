@@ -91,6 +91,8 @@ class Draft(Pending):
         self.invalid = ""
         self.accepted = True
         """Whether the newest spec counts. One that cannot run, or cannot be kept, starts nothing."""
+        self.exhausted = ""
+        """Why the restart strategy did not allow the restart that the kubelet has just made; empty if it did."""
         self.work = ""
         """How far a command is that the decision waits for."""
 

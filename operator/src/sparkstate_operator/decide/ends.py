@@ -61,15 +61,27 @@ def _try_again(draft: Draft, revision: Revision, message: str) -> None:
     earlier, spread = restarts.failures_of(counts), draft.seen.job.uid
     verdict = restarts.answer(revision, earlier, draft.now, spread)
     if isinstance(verdict, restarts.NoRestart):
-        why = f"{verdict.why}; the last failure: {message}"
-        # As with fences below: a job that a person starts again has all its restarts.
-        progress.put_restarts(draft, {**counts, "recent": []})
-        _end(draft, job_life.GIVEN_UP, "RestartsExhausted", why)
+        _give_up(draft, verdict.why, message)
         return
     recent = restarts.remembered(revision, earlier, draft.now, spread)
     counts["recent"] = [clock.text(failed) for failed in recent]
     draft.status["restarts"] = counts
     again(draft, revision, delay_s=verdict.delay_s)
+
+
+def _give_up(draft: Draft, why: str, message: str) -> None:
+    # As with fences below: a job that a person starts again has all its restarts.
+    counts = dict(draft.status.get("restarts") or {})
+    progress.put_restarts(draft, {**counts, "recent": []})
+    _end(draft, job_life.GIVEN_UP, "RestartsExhausted", f"{why}; the last failure: {message}")
+
+
+def exhaust(draft: Draft, pod: observed.Pod) -> None:
+    """The kubelet has started a container again after a failure that the restart strategy did not allow any more."""
+    if pod.crash is not None:
+        remember(draft, pod, pod.crash)
+    message = (draft.status.get("lastFailure") or {}).get("message", "the driver's container failed")
+    _give_up(draft, draft.exhausted, str(message))
 
 
 def _fenced(draft: Draft, revision: Revision, pod: observed.Pod, word: observed.Document) -> None:

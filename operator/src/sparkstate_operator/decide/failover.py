@@ -94,7 +94,21 @@ def _does_not_come_back(draft: Draft, revision: Revision, pod: observed.Pod) -> 
     return _give_up_pod if _final(pod) or _crash_loops(draft, revision, pod) else None
 
 
-WATCHED = (_left_no_word, _is_over, _ends_in_time, _may_still_write, _is_cut_off, _does_not_come_back)
+def _came_back_once_too_often(draft: Draft, _revision: Revision, _pod: observed.Pod) -> Step | None:
+    """Last, for it runs again. The kubelet knows nothing of the job's restart strategy. It starts a container at once
+    that ran for ten minutes before it crashed, and no pause tells then that no restart was left."""
+    return _give_up_job if draft.exhausted else None
+
+
+WATCHED = (
+    _left_no_word,
+    _is_over,
+    _ends_in_time,
+    _may_still_write,
+    _is_cut_off,
+    _does_not_come_back,
+    _came_back_once_too_often,
+)
 """None of them: it lives."""
 
 
@@ -175,6 +189,11 @@ def _live(draft: Draft, revision: Revision, pod: observed.Pod) -> None:
 def _give_up_pod(draft: Draft, revision: Revision, pod: observed.Pod) -> None:
     draft.acts.append(actions.DeletePod(pod, "its container will not come back soon enough"))
     ends.container_failed(draft, revision, pod)
+
+
+def _give_up_job(draft: Draft, _: Revision, pod: observed.Pod) -> None:
+    draft.acts.append(actions.DeletePod(pod, "its container came back, and no restart was left"))
+    ends.exhaust(draft, pod)
 
 
 def _judge_end(draft: Draft, revision: Revision, pod: observed.Pod) -> None:

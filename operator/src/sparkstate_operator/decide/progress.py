@@ -209,6 +209,9 @@ def _count_crashes(draft: Draft, counts: dict[str, Any], number: int) -> None:
     revision, known = draft.revision or draft.wanted, bool(draft.seen.job.status.get("phase"))
     if number > 0 and known and revision is not None:
         earlier, spread = restarts.failures_of(counts), draft.seen.job.uid
+        # Of several restarts since the last look nobody knows the times, so those before the newest do not count yet.
+        verdict = restarts.answer(revision, earlier, draft.now, spread)
+        draft.exhausted = verdict.why if isinstance(verdict, restarts.NoRestart) else ""
         found = restarts.remembered(revision, earlier, draft.now, spread, number=number)
         counts["recent"] = [clock.text(failed) for failed in found]
 
