@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from datetime import timedelta
 from typing import Any
 
@@ -100,3 +101,38 @@ def test_a_deletion_has_its_whole_time_by_the_operators_clock(ahead_s: float) ->
         status = found.status
     late = seen(status, ahead_s + 301, drivers=(pod(),), report=report, **fields)
     assert acts(late, actions.RemoveFinalizer)
+
+
+RATE: dict[str, Any] = {"maxFailuresPerInterval": 3, "failureRateInterval": "1m", "delay": "1s"}
+RARELY = {"restart": {"strategy": "failure-rate", "failureRate": RATE}}
+
+
+@pytest.mark.parametrize(
+    ("failed_s", "phase"),
+    [
+        ((DAY_S, DAY_S + 3600), "Failing"),
+        ((-DAY_S, DAY_S), "Failing"),
+        ((-30, DAY_S), "Failed"),
+        ((-30, SOON_S - 5), "Failed"),
+    ],
+    ids=["an hour apart", "a day ago", "half a minute ago", "a clock that is a little ahead"],
+)
+def test_a_failure_counts_by_the_present_clock(failed_s: tuple[float, ...], phase: str) -> None:
+    """Failures that were an hour apart counted as two within the minute, until the day was over. Of the two, the newest
+    counts as one of now, so that a third within the minute still ends the job."""
+    restarts = {"operator": 2, "recent": [at(moment) for moment in failed_s]}
+    wanted = revision(**RARELY)
+    status = running_status(restarts=restarts, observedGeneration=2) | {"revision": wanted.name}
+    failed = dataclasses.replace(FAILED, revision=wanted.name)
+    assert seen(status, 0, spec=RARELY, drivers=(failed,)).status["phase"] == phase
+
+
+def test_a_fence_counts_for_an_hour_by_the_present_clock() -> None:
+    """After a day, a sixth fence ended the job."""
+    fenced = [at(DAY_S + 60 * number) for number in range(5)]
+    status: Any = running_status(restarts={"operator": 5, "fenced": fenced})
+    runs = seen(status, 0, drivers=(pod(),))
+    assert runs.status["restarts"]["fenced"] == [at(60 * number - 240) for number in range(5)]
+    fences = pod(phase="Failed", ready=False, ended=ended(4, "Fenced"))
+    again = seen(runs.status, 4000, drivers=(fences,))
+    assert again.status["restarts"]["fenced"] == [at(4000)]

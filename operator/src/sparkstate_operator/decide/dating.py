@@ -6,7 +6,8 @@ waits for it waits as long as it was meant to.
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 
 from sparkstate_operator import clock
 from sparkstate_operator.decide import unconfirmed
@@ -15,9 +16,10 @@ from sparkstate_spec.periodic import SOON_S
 
 
 def mend(draft: Draft) -> None:
-    """Before anything is decided: an act cannot have begun later than now, and nobody waits longer for a lost driver
-    than it can do harm."""
+    """Before anything is decided: no act has begun later than now, nothing has failed later than now, and nobody waits
+    longer for a lost driver than it can do harm."""
     _mend_intent(draft)
+    _mend_restarts(draft)
     unconfirmed.mend(draft, SOON_S)
 
 
@@ -28,3 +30,19 @@ def _mend_intent(draft: Draft) -> None:
     begin = clock.parse(draft.intent.get("notBefore"))
     moved = {} if begin is None else {"notBefore": draft.later((begin - since).total_seconds())}
     draft.status["intent"] = {**draft.intent, "since": clock.text(draft.now), **moved}
+
+
+def _mend_restarts(draft: Draft) -> None:
+    """Such a failure or fence counted as one of this very moment until its time had come."""
+    counts = draft.status.get("restarts") or {}
+    for name in ("recent", "fenced"):
+        times = [moment for text in counts.get(name) or () if (moment := clock.parse(text)) is not None]
+        if times and max(times) > draft.now + timedelta(seconds=SOON_S):
+            moved = [clock.text(moment) for moment in _moved(times, draft.now)]
+            draft.status["restarts"] = counts = {**counts, name: moved}
+
+
+def _moved(times: Sequence[datetime], now: datetime) -> list[datetime]:
+    """In order, the newest now. Those that the same clock told, as far as anybody can see, keep their distances."""
+    soon, ahead = now + timedelta(seconds=SOON_S), max(times) - now
+    return sorted(moment - ahead if moment > soon else moment for moment in times)
