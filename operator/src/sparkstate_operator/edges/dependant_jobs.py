@@ -6,11 +6,22 @@ a job may have been created directly before the deletion, to be handed the data 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
+from functools import partial
+from typing import Protocol
 
 from sparkstate_operator import custom_resources, dependants, labels, observed, plan
 from sparkstate_operator.edges import kube as k
 from sparkstate_operator.observed import Death
+
+FEW = 20
+"""So many StateSnapshots are read one by one. Where there are more to read, one list of the namespace costs less."""
+
+
+class Needs(Protocol):
+    """Whether a job needs the data that is about to be deleted."""
+
+    def __call__(self, job: observed.Job, *, named: dependants.Named) -> bool: ...
 
 
 async def of_snapshot(kube: k.Kube, namespace: str, snapshot: observed.Snapshot) -> str:
@@ -19,8 +30,8 @@ async def of_snapshot(kube: k.Kube, namespace: str, snapshot: observed.Snapshot)
     if snapshot.phase != "Deleting" or snapshot.spec.get("deletionPolicy") != "Delete" or not uri:
         return ""
     jobs, _ = await _with_needs(kube, namespace)
-    named = await _named(kube, namespace, jobs)
-    return _first(jobs, lambda job: dependants.needs(job, snapshot.name, str(uri), named))
+    needs = partial(dependants.needs, name=snapshot.name, uri=str(uri))
+    return await _first(kube, namespace, jobs, needs)
 
 
 async def of_purge(
@@ -37,15 +48,15 @@ async def of_purge(
     if lives or not dependants.is_whole(source, commands):
         return ""
     jobs, lineages = await _with_needs(kube, source.namespace, but=source.uid)
-    named = await _named(kube, source.namespace, jobs)
+    own = [one for one in snapshots if one.labels.get(labels.JOB_UID) == source.uid]
     purged = dependants.PurgedData.of(
         source,
-        [one for one in snapshots if one.labels.get(labels.JOB_UID) == source.uid],
+        own,
         revision.get("checkpointing.storage") if revision is not None else None,
         revision.get("savepoints.storage") if revision is not None else None,
         lineages,
     )
-    return _first(jobs, lambda job: purged.is_needed_by(job, named))
+    return await _first(kube, source.namespace, jobs, purged.is_needed_by, own)
 
 
 async def _with_needs(
@@ -64,15 +75,33 @@ async def _with_needs(
     return found, frozenset(lineages)
 
 
-async def _named(kube: k.Kube, namespace: str, jobs: Iterable[observed.Job]) -> dict[str, observed.Snapshot]:
-    """The StateSnapshots that the jobs have to start from, by name."""
-    found = dict[str, observed.Snapshot]()
-    for name in sorted({dependants.NeededState.of(job).name for job in jobs} - {""}):
-        body = await kube.get(k.SNAPSHOTS, namespace, name)
-        if body is not None:
-            found[name] = custom_resources.snapshot_of(body)
-    return found
+async def _first(
+    kube: k.Kube,
+    namespace: str,
+    jobs: Sequence[observed.Job],
+    needs: Needs,
+    known: Iterable[observed.Snapshot] = (),
+) -> str:
+    """The name of the first job that needs the data; empty if none does. The StateSnapshots that the jobs name are read
+    only if none is found without: read first, as many as there were jobs, they took a request each at every look at
+    every snapshot that waits. ``known``: those that were read already."""
+    named = {one.name: one for one in known}
+    found = next((job for job in jobs if needs(job, named=named)), None)
+    if found is None:
+        names = {dependants.NeededState.of(job).name for job in jobs} - {"", *named}
+        read = {one.name: one async for one in _snapshots(kube, namespace, names)}
+        found = next((job for job in jobs if needs(job, named={**named, **read})), None)
+    return found.name if found is not None else ""
 
 
-def _first(jobs: Iterable[observed.Job], needs: Callable[[observed.Job], bool]) -> str:
-    return next((job.name for job in jobs if needs(job)), "")
+async def _snapshots(kube: k.Kube, namespace: str, names: set[str]) -> AsyncIterator[observed.Snapshot]:
+    """Those of these names that there are."""
+    if len(names) > FEW:
+        async for body in kube.each(k.SNAPSHOTS, namespace):
+            if body["metadata"]["name"] in names:
+                yield custom_resources.snapshot_of(body)
+        return
+    for name in sorted(names):
+        found = await kube.get(k.SNAPSHOTS, namespace, name)
+        if found is not None:
+            yield custom_resources.snapshot_of(found)
