@@ -103,3 +103,20 @@ def test_a_spec_that_cannot_be_kept_stops_a_job_and_resumes_none(state: str, pha
     found = stored(decide(around, {**KNOWN, wanted.name: wanted}, wanted, "", Config()))
     assert (found.status["phase"], found.status["attempt"]) == (phase, 1)
     assert found.status["observedGeneration"] == 1, "the next look tries to keep it again"
+
+
+def test_a_spec_that_cannot_run_takes_the_place_of_one_that_was_refused() -> None:
+    """`Degraded` went on about the version before, and nobody asked for that any more."""
+    no = {"revision": revision(**NEWER).name, "message": "no room", "nextTime": clock.text(NOW)}
+    after = goes_on(running_status(observedGeneration=2, refused=no), "running", pod())
+    assert "refused" not in after.status
+    degraded = next(one for one in after.status["conditions"] if one["type"] == "Degraded")
+    assert (degraded["reason"], degraded["message"]) == ("SpecInvalid", "spec.slots is 0")
+
+
+def test_a_refused_spec_that_cannot_run_for_a_while_is_not_forgotten() -> None:
+    """An operator with other defaults has judged it. Its generation is as old as before, so nobody would accept it
+    again."""
+    no = {"revision": revision(**NEWER).name, "message": "no room", "nextTime": clock.text(NOW)}
+    after = look(running_status(observedGeneration=3, refused=no), "running", pod())
+    assert after.status["refused"]["message"] == "no room"

@@ -118,6 +118,7 @@ def _keep_running(draft: Draft) -> None:
     draft.accepted = False
     if _is_new(draft):
         draft.note("SpecInvalid", draft.invalid, warning=True)
+        draft.status.pop("refused", None)  # that was an earlier spec, which nobody asks for any more
     if draft.intent.get("action") == job_life.CHECK:
         checking.end(draft)
     draft.status["observedGeneration"] = draft.seen.job.generation
