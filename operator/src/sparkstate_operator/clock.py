@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Protocol
+
+from sparkstate_spec.periodic import SOON_S
 
 _EPOCH_YEAR = 1970
 
@@ -54,6 +56,12 @@ def read(value: str | None) -> datetime | None:
     except (ValueError, OverflowError):
         return None
     return utc if utc is not None and utc.year >= _EPOCH_YEAR else None
+
+
+def is_ahead(moment: datetime, now: datetime) -> bool:
+    """Whether a time that has passed by the clock that told it is still to come, by more than clocks may differ. That
+    clock was ahead: another operator's, or this one's before it was set."""
+    return moment > now + timedelta(seconds=SOON_S)
 
 
 def from_ms(value: int | None) -> datetime | None:

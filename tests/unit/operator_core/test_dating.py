@@ -20,7 +20,10 @@ from support.scene.decisions import (
     trace,
 )
 
-from sparkstate_operator import actions, clock, observed
+from sparkstate_operator import actions, clock, labels, observed
+from sparkstate_operator.config import Config
+from sparkstate_operator.decide import commanding, snapshot
+from sparkstate_operator.decide.commanding import Stage
 from sparkstate_spec.periodic import SOON_S
 
 DAY_S = 86_400.0
@@ -136,3 +139,64 @@ def test_a_fence_counts_for_an_hour_by_the_present_clock() -> None:
     fences = pod(phase="Failed", ready=False, ended=ended(4, "Fenced"))
     again = seen(runs.status, 4000, drivers=(fences,))
     assert again.status["restarts"]["fenced"] == [at(4000)]
+
+
+def test_a_job_is_late_by_the_present_clock() -> None:
+    """Its conditions had changed a day from now, and until then it was not late."""
+    spec = {"progressDeadlineSeconds": 120}
+    wanted = revision(**spec).name
+    starts = pod(revision=wanted, ready=False)
+    begun = seen(running_status(phase="Starting") | {"revision": wanted}, DAY_S, spec=spec, drivers=(starts,))
+    waits = seen(begun.status, 0, spec=spec, drivers=(starts,))
+    assert {one["lastTransitionTime"] for one in waits.status["conditions"]} == {at(0)}
+    late = seen(waits.status, 121, spec=spec, drivers=(starts,))
+    assert "ProgressDeadlineExceeded" in [note.reason for note in late.notes]
+
+
+def saved(status: Any, after_s: float, answer: dict[str, Any], **fields: Any) -> observed.Document:
+    """The status of a snapshot whose driver answers this about it."""
+    spec = {"jobRef": {"name": "orders"}, "timeout": "10m", "deletionPolicy": "Delete", "deadline": "5m"}
+    one = observed.Snapshot("one", "s-1", "1", 1, NOW, spec, status, {}, {}, (labels.FINALIZER,), **fields)
+    report = observed.Report({"phase": "RUNNING"}, answer)
+    now = NOW + timedelta(seconds=after_s)
+    around = observed.ObservedSnapshot(one, now, job(running_status()), pod(), report)
+    return snapshot.decide(around, revision(), Config()).status
+
+
+def asked(ahead_s: float) -> dict[str, Any]:
+    return {"phase": "InProgress", "jobUid": "uid-1", "triggerId": "t-1", "triggeredTime": at(ahead_s)}
+
+
+def test_a_savepoint_is_late_by_the_present_clock() -> None:
+    """Its timeout began only when the day was over."""
+    first = saved(asked(DAY_S), 0, {"status": "IN_PROGRESS"})
+    assert (first["phase"], first["triggeredTime"]) == ("InProgress", at(0))
+    assert saved(first, 599, {"status": "IN_PROGRESS"})["phase"] == "InProgress"
+    late = saved(first, 601, {"status": "IN_PROGRESS"})
+    assert (late["phase"], late["reason"]) == ("Failed", "Timeout")
+
+
+def test_no_savepoint_takes_less_than_no_time() -> None:
+    done = saved(asked(SOON_S - 5), 0, {"status": "COMPLETED", "location": "s3://bucket/sp-1"})
+    assert (done["phase"], done["duration"]) == ("Completed", "0s")
+
+
+def test_the_deletion_of_a_snapshot_ends_by_the_present_clock() -> None:
+    status = {"phase": "Deleting", "uri": "s3://bucket/sp-1", "deletionStartedTime": at(DAY_S)}
+    assert saved(status, 0, {}, deleting_at=NOW)["deletionStartedTime"] == at(0)
+
+
+@pytest.mark.parametrize(
+    ("ended_s", "stage"),
+    [
+        (-10, Stage.PAUSES),
+        (-31, Stage.DUE),
+        (SOON_S, Stage.PAUSES),
+        (DAY_S, Stage.DUE),
+    ],
+    ids=["just now", "after the pause", "a clock that is a little ahead", "a clock that is a day ahead"],
+)
+def test_a_failed_command_is_tried_again_however_far_its_end_is_ahead(ended_s: float, stage: Stage) -> None:
+    ended_at = NOW + timedelta(seconds=ended_s)
+    failed = observed.Command("c", "u", "1", "purge", False, True, ended_at=ended_at)
+    assert commanding.stage(failed, NOW - timedelta(seconds=31), NOW) is stage

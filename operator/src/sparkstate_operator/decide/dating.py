@@ -7,11 +7,13 @@ waits for it waits as long as it was meant to.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from sparkstate_operator import clock
 from sparkstate_operator.decide import unconfirmed
 from sparkstate_operator.decide.draft import Draft
+from sparkstate_operator.decide.snapshot_draft import SnapshotDraft
+from sparkstate_operator.model.status import Condition
 from sparkstate_spec.periodic import SOON_S
 
 
@@ -23,9 +25,27 @@ def mend(draft: Draft) -> None:
     unconfirmed.mend(draft, SOON_S)
 
 
+def mend_snapshot(draft: SnapshotDraft) -> None:
+    """The same of a snapshot: it was asked for, and its deletion has begun, no later than now."""
+    for name in ("triggeredTime", "deletionStartedTime"):
+        moment = clock.parse(draft.status.get(name))
+        if moment is not None and clock.is_ahead(moment, draft.seen.now):
+            draft.put(name, clock.text(draft.seen.now))
+
+
+def mended(conditions: Sequence[Condition], now: datetime) -> list[Condition]:
+    """The same conditions, none of which has changed later than now."""
+    return [
+        one.model_copy(update={"last_transition_time": now})
+        if clock.is_ahead(one.last_transition_time, now)
+        else one
+        for one in conditions
+    ]
+
+
 def _mend_intent(draft: Draft) -> None:
     since = clock.parse(draft.intent.get("since"))
-    if since is None or since <= draft.now + timedelta(seconds=SOON_S):
+    if since is None or not clock.is_ahead(since, draft.now):
         return
     begin = clock.parse(draft.intent.get("notBefore"))
     moved = {} if begin is None else {"notBefore": draft.later((begin - since).total_seconds())}
@@ -37,12 +57,12 @@ def _mend_restarts(draft: Draft) -> None:
     counts = draft.status.get("restarts") or {}
     for name in ("recent", "fenced"):
         times = [moment for text in counts.get(name) or () if (moment := clock.parse(text)) is not None]
-        if times and max(times) > draft.now + timedelta(seconds=SOON_S):
+        if times and clock.is_ahead(max(times), draft.now):
             moved = [clock.text(moment) for moment in _moved(times, draft.now)]
             draft.status["restarts"] = counts = {**counts, name: moved}
 
 
 def _moved(times: Sequence[datetime], now: datetime) -> list[datetime]:
     """In order, the newest now. Those that the same clock told, as far as anybody can see, keep their distances."""
-    soon, ahead = now + timedelta(seconds=SOON_S), max(times) - now
-    return sorted(moment - ahead if moment > soon else moment for moment in times)
+    ahead = max(times) - now
+    return sorted(moment - ahead if clock.is_ahead(moment, now) else moment for moment in times)

@@ -12,7 +12,6 @@ from sparkstate_operator import actions, clock
 from sparkstate_operator.decide import scheduling
 from sparkstate_operator.decide.draft import Draft
 from sparkstate_operator.plan import Revision
-from sparkstate_spec.periodic import SOON_S
 
 
 def expire(draft: Draft, revision: Revision) -> None:
@@ -41,7 +40,7 @@ def expire(draft: Draft, revision: Revision) -> None:
 def _ended(draft: Draft) -> datetime:
     """When the run ended: now, if the status does not say it, or says it by a clock that was ahead."""
     known = clock.parse(draft.status.get("completionTime"))
-    if known is None or known > draft.now + timedelta(seconds=SOON_S):
+    if known is None or clock.is_ahead(known, draft.now):
         draft.put("completionTime", clock.text(draft.now))
         return draft.now
     return known

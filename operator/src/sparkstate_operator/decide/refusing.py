@@ -17,7 +17,6 @@ from sparkstate_operator.core import job_life, quota
 from sparkstate_operator.decide.draft import TERMINAL, Draft
 from sparkstate_operator.observed import Death
 from sparkstate_operator.plan import Revision
-from sparkstate_spec.periodic import SOON_S
 
 RETRY_S = 30.0
 LONGEST_RETRY_S = 600.0
@@ -66,8 +65,8 @@ def due(draft: Draft, longest_s: float) -> Revision | None:
     if found is None or draft.intent or not _may_be_tried(draft, dry_run=bool(refused.get("dryRun"))):
         return None
     moment = clock.parse(refused.get("nextTime"))
-    longest = timedelta(seconds=longest_s + SOON_S)
-    if moment is not None and draft.now < moment <= draft.now + longest:
+    latest = draft.now + timedelta(seconds=longest_s)
+    if moment is not None and draft.now < moment and not clock.is_ahead(moment, latest):
         draft.wait_until(moment)
         return None
     return found

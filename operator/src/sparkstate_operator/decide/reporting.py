@@ -6,7 +6,7 @@ from typing import Any
 
 from sparkstate_operator import actions
 from sparkstate_operator.core import conditions
-from sparkstate_operator.decide import lateness, memory_pressure, progress
+from sparkstate_operator.decide import dating, lateness, memory_pressure, progress
 from sparkstate_operator.decide.draft import TERMINAL, Draft
 from sparkstate_operator.model.status import PROGRESS_FIELDS, Condition
 
@@ -34,7 +34,8 @@ def _conditions(draft: Draft) -> list[dict[str, Any]]:
     failure = status.get("lastFailure")
     refused = status.get("refused")
     degraded = draft.degraded or (("UpgradeRefused", refused["message"]) if refused else None)
-    old = [Condition.model_validate(one) for one in draft.seen.job.status.get("conditions") or ()]
+    known = (Condition.model_validate(one) for one in draft.seen.job.status.get("conditions") or ())
+    old = dating.mended(list(known), draft.now)
     anew = lateness.begins_anew(draft, old)
     facts = conditions.Facts(
         phase=status["phase"],

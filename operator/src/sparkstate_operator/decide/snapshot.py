@@ -9,6 +9,7 @@ from sparkstate_operator import actions, labels, observed
 from sparkstate_operator.config import Config
 from sparkstate_operator.core import conditions, snapshot_life
 from sparkstate_operator.decide import (
+    dating,
     precedence,
     snapshot_asking,
     snapshot_deletion,
@@ -27,6 +28,7 @@ LONGEST = 2000
 def decide(seen: observed.ObservedSnapshot, revision: Revision | None, config: Config) -> actions.Decision:
     """The next step. ``revision``: what the job runs, None if that is not known."""
     draft = SnapshotDraft(seen, revision, config)
+    dating.mend_snapshot(draft)
     if seen.snapshot.deleting_at is not None:
         snapshot_deletion.go_on(draft)
     else:

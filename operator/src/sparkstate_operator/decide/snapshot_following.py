@@ -223,7 +223,7 @@ def _complete(draft: SnapshotDraft) -> None:
     found = draft.answer()
     report = draft.seen.report.document if draft.seen.report is not None else {}
     begun = clock.parse(draft.status.get("triggeredTime")) or draft.seen.now
-    took_ms = int((draft.seen.now - begun).total_seconds() * 1000)
+    took_ms = max(0, int((draft.seen.now - begun).total_seconds() * 1000))
     draft.happened(snapshot_life.COMPLETED)
     draft.fill(
         reason=None,
