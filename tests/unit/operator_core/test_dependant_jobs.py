@@ -32,7 +32,11 @@ def meta(name: str, **fields: Any) -> dict[str, Any]:
 
 def waiting(name: str, snapshot: str) -> k.Object:
     """A new job, which has to start from this StateSnapshot."""
-    return {"metadata": meta(name), "spec": {"restoreFrom": {"snapshotRef": {"name": snapshot}}}, "status": {}}
+    return {
+        "metadata": meta(name),
+        "spec": {"restoreFrom": {"snapshotRef": {"name": snapshot}}},
+        "status": {},
+    }
 
 
 def saved(name: str, uri: str, **fields: Any) -> k.Object:

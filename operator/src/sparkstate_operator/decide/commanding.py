@@ -46,7 +46,7 @@ def stage(command: Command | None, since: datetime, now: datetime) -> Stage:
     if not command.failed:
         return Stage.RUNS
     again, longest = again_at(command, since), timedelta(seconds=LONGEST_RETRY_S)
-    # One that is further ahead than the longest pause counts from an end that Kubernetes told by a clock that was ahead.
+    # A time that is further ahead than the longest pause follows from an end by a clock that was ahead.
     return Stage.PAUSES if now < again and not clock.is_ahead(again, now + longest) else Stage.DUE
 
 

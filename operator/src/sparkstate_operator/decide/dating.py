@@ -53,7 +53,7 @@ def _mend_intent(draft: Draft) -> None:
 
 
 def _mend_restarts(draft: Draft) -> None:
-    """Such a failure or fence counted as one of this very moment until its time had come."""
+    """Such a failure or fence was younger than every limit until its time had come, and so it always counted."""
     counts = draft.status.get("restarts") or {}
     for name in ("recent", "fenced"):
         times = [moment for text in counts.get(name) or () if (moment := clock.parse(text)) is not None]

@@ -1,7 +1,8 @@
 """Rebuilds a status that was wiped or restored from a backup, as far as the job's children know its fields.
 
-The ConfigMap of the newest attempt that may have lived is kept until a newer one exists, so that no two drivers have
-one number, whatever happens to the status. If no driver is left that could be asked about the state, the storage is asked (:mod:`recovering`).
+The ConfigMap of the newest attempt that may have lived is kept until a newer one exists. So no two drivers have one
+number, whatever happens to the status. If no driver is left that could be asked about the state, the engine
+asks the storage for it (:mod:`recovering`).
 """
 
 from __future__ import annotations
