@@ -56,9 +56,10 @@ def _is_suspended(draft: Draft, _: Revision) -> Step | None:
     return _suspend if _suspended(draft) else None
 
 
-def _is_to_begin(draft: Draft, _: Revision) -> Step | None:
+def _is_to_begin(draft: Draft, wanted: Revision) -> Step | None:
     """Before a change: if nothing runs, nothing has to be stopped for the change, and no dry run is needed."""
-    return _first if draft.attempt == 0 or draft.phase == "Suspended" else None
+    rests = draft.attempt == 0 or draft.phase == "Suspended" or _waits_no_more(draft, wanted)
+    return _first if rests else None
 
 
 def _is_to_change(draft: Draft, wanted: Revision) -> Step | None:
@@ -97,6 +98,13 @@ def _suspended(draft: Draft) -> bool:
     if draft.accepted:
         return asked
     return _rests(draft) or (asked and not (draft.invalid and _is_under_way(draft)))
+
+
+def _waits_no_more(draft: Draft, wanted: Revision) -> bool:
+    """Whether a job that waited for state (``instructing.wait_for``) is asked to start from it no more. Its revision is
+    the wanted one again, so no change would end the wait."""
+    is_back = draft.revision is not None and draft.revision.name == wanted.name
+    return is_back and draft.phase == "RestoreBlocked" and bool(draft.status.get("restorePending"))
 
 
 def _rests(draft: Draft) -> bool:
