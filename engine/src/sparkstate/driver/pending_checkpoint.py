@@ -56,6 +56,8 @@ class PendingCheckpoint:
     savepoint: PendingSavepoint | None = None
     """The savepoint that came with it. None: nobody has asked for one, or it has failed, or it goes on beside later
     checkpoints of the job."""
+    savepoint_shards: tuple[ShardHandle, ...] = ()
+    """Those of the savepoint that came with it, once every slot has stored them."""
     only_with_savepoint: bool = False
     """Whether a restart must not go back to it if that savepoint fails."""
     base: int = -1
