@@ -160,7 +160,7 @@ def test_a_savepoint_with_its_record_is_complete_though_its_incarnation_ended_be
     told, url = running.requests.find("one"), running.job_storage.savepoints.find("one").url
     assert told is not None
     if stop:
-        assert told.status == documents.SavepointPhase.IN_PROGRESS, "the job has not stopped"
+        assert told.status == documents.SavepointPhase.PENDING, "the job has not stopped"
     else:
         assert (told.status, told.location, told.epoch) == (documents.SavepointPhase.COMPLETED, url, 0)
         assert running.requests.next_open() is None
@@ -168,6 +168,18 @@ def test_a_savepoint_with_its_record_is_complete_though_its_incarnation_ended_be
     pending.wait()
     late = running.requests.find("one")
     assert late is not None and (late == told) != stop
+
+
+def test_what_an_incarnation_has_left_open_waits_again(running: Running) -> None:
+    """It counted as served, so nothing failed it in time while the storage was away."""
+    running.requests.add(SavepointTrigger(trigger_id="one"))
+    running.requests.update("one", documents.SavepointPhase.IN_PROGRESS, epoch=3)
+    running.view.long_work.note(documents.LongWorkKind.SAVEPOINT, 1, 2, "one")
+    begin_anew(running)
+    assert running.requests.waiting() == ("one",)
+    told = running.requests.find("one")
+    assert told is not None and told.epoch is None
+    assert running.view.status().progress == ()
 
 
 @pytest.mark.parametrize("fails", ["the record", "the publication"])
