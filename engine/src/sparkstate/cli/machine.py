@@ -100,4 +100,6 @@ def _say(
     try:
         termination.write(place, shortened(document))
     except OSError as error:  # the command's own outcome stays, and a program reads one answer
-        click.echo(f"warning: the termination log could not be written ({error}); name another file", err=True)
+        click.echo(
+            f"warning: the termination log could not be written ({error}); name another file", err=True
+        )

@@ -95,7 +95,7 @@ def metadata_of(
     sinks: tuple[str, ...],
     monotonic: Callable[[], float],
 ) -> CheckpointMetadata:
-    """The content of ``_metadata``. ``sinks``: the URLs of their folders; ``monotonic``: the clock of ``parts.began``."""
+    """The content of ``_metadata``. ``sinks``: the URLs of their folders; ``monotonic``: the clock of ``began``."""
     return CheckpointMetadata(
         kind=kind,
         checkpoint_id=parts.checkpoint_id,

@@ -88,9 +88,13 @@ def watch_clock(wall_clock: WallClock, over: threading.Event, loss: Loss) -> Non
     while not over.wait(_WATCH_S):
         seconds = wall_clock.set_back_s()
         if seconds >= _SET_BACK_S:
-            loss.note(errors.ClockSetBack(
-                f"the clock of the driver's machine was set back by {seconds:,.0f} s, and Spark would begin nothing for "
-                "as long. The job goes on from its last checkpoint with a new query; let the machine's time service "
-                "slew the clock, not set it"
-            ))  # fmt: skip
+            loss.note(errors.ClockSetBack(_told(seconds)))
             return
+
+
+def _told(seconds: float) -> str:
+    return (
+        f"the clock of the driver's machine was set back by {seconds:,.0f} s, and Spark would begin nothing for as "
+        "long. The job goes on from its last checkpoint with a new query; let the machine's time service slew the "
+        "clock, not set it"
+    )
