@@ -73,7 +73,7 @@ def test_an_incarnation_ends_once_the_clock_was_set_back(
         over.set()
     watch.join(10)
     assert not watch.is_alive()
-    assert isinstance(loss.error, errors.ClockSetBack) == is_lost
+    assert isinstance(loss.error, errors.ClockStep) == is_lost
     if is_lost:
         assert "was set back by 3,600 s" in str(loss.error)
 

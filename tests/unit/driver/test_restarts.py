@@ -127,13 +127,13 @@ def test_after_any_other_failure_a_new_incarnation_goes_on(
 
 def test_a_clock_that_was_set_back_counts_towards_no_strategy(tmp_path: Path) -> None:
     """A machine sets its clock as often as it likes, and the job goes on: the status says why it stood still."""
-    driver = Failing(errors.ClockSetBack("set back by 3,600 s"), tmp_path)
+    driver = Failing(errors.ClockStep("set back by 3,600 s"), tmp_path)
     settings = dataclasses.replace(driver.context.settings, restart=RestartSettings(strategy="none"))
     counted = restarts.Restarts(dataclasses.replace(driver.context, settings=settings))
     counted.wait_after(driver.error, guarded(tmp_path))
     status = driver.context.view.status()
     assert status.phase is DriverPhase.RECOVERING and status.restarts == 1
-    assert status.recoveries[-1].cause == "ClockSetBack: set back by 3,600 s"
+    assert status.recoveries[-1].cause == "ClockStep: set back by 3,600 s"
     with pytest.raises(errors.JobFailed):
         counted.wait_after(errors.SlotLost("gone"), guarded(tmp_path))
 

@@ -52,7 +52,7 @@ def watch(group: SlotGroup, view: JobView, over: threading.Event, loss: Loss) ->
 
 
 @dataclass(frozen=True)
-class _Lead:
+class _LeadSpan:
     """By how much the wall clock is ahead of the monotonic one. They are read one after the other, and the process may
     sleep in between: the true value lies within these two."""
 
@@ -72,10 +72,10 @@ class WallClock:
         before, self._lead = self._lead, self._look()
         return before.least_s - self._lead.most_s
 
-    def _look(self) -> _Lead:
+    def _look(self) -> _LeadSpan:
         began_s = self._clock.monotonic()
         wall_s = self._clock.now_ms() / 1000
-        return _Lead(least_s=wall_s - self._clock.monotonic(), most_s=wall_s - began_s)
+        return _LeadSpan(least_s=wall_s - self._clock.monotonic(), most_s=wall_s - began_s)
 
 
 def watch_clock(wall_clock: WallClock, over: threading.Event, loss: Loss) -> None:
@@ -88,7 +88,7 @@ def watch_clock(wall_clock: WallClock, over: threading.Event, loss: Loss) -> Non
     while not over.wait(_WATCH_S):
         seconds = wall_clock.set_back_s()
         if seconds >= _SET_BACK_S:
-            loss.note(errors.ClockSetBack(_told(seconds)))
+            loss.note(errors.ClockStep(_told(seconds)))
             return
 
 
