@@ -24,6 +24,7 @@ The kinds follow what the reader can do about them, not where they were raised::
     │   └── UnknownFormat         use the sparkstate version that wrote it       exit code 5
     ├── SlotLost               nothing: the job restarts from its last checkpoint
     │   └── FeedBroken         nothing: the epoch's rows are brought again
+    ├── ClockStep              nothing: the job restarts from its last checkpoint
     └── JobFailed              read the cause; the restart strategy gave up      exit code 1
 """
 
@@ -141,6 +142,10 @@ class SlotLost(SparkstateError):
 
 class FeedBroken(SlotLost):
     """The rows of an epoch did not reach a slot whole: a task broke off, or was run twice. They are brought again."""
+
+
+class ClockStep(SparkstateError):
+    """The wall clock of the driver's machine was set back, which stops Spark's query for as long."""
 
 
 class JobFailed(SparkstateError):

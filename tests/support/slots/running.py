@@ -41,10 +41,15 @@ class Running:
     """The operator ``sum``, whose output goes to files in ``folder/out``."""
 
     def __init__(
-        self, folder: Path, count: int = 1, backend: str = "hashmap", **checkpointing: float
+        self,
+        folder: Path,
+        count: int = 1,
+        backend: str = "hashmap",
+        time: clock.Clock | None = None,
+        **checkpointing: float,
     ) -> None:
         self.out = folder / "out"
-        time = clock.SystemClock()
+        time = time or clock.SystemClock()
         self.claimed = claim(settings(folder, count, **checkpointing), time, 1, "a test")
         self.job_storage = JobStorage(self.claimed, stored_job(sum=self.out))
         self.job_storage.begin_incarnation(self.job_storage.restore_point(), lambda number: None)

@@ -210,6 +210,7 @@ class LifeDriver:
             drained=False,
             closed=stop,
             trigger_ms=self.clock.now_ms(),
+            began=self.clock.monotonic(),
         )
 
     def _patience(self) -> Callable[[], bool]:

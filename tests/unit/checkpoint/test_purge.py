@@ -221,6 +221,22 @@ def test_a_savepoint_under_way_is_given_up_by_its_url_and_never_completed_withou
     assert state.doomed_savepoints == (url,), "a slot may still send a file: the next incarnation looks again"
 
 
+def test_a_savepoint_under_way_that_is_deleted_twice_is_deleted_again_by_the_next_incarnation(
+    root, opened, job
+) -> None:
+    """The second call confirmed the deletion, and nobody looked again for what a slot had written after it."""
+    url = job.savepoints.begin("t", naming.join_url(root.url, "savepoints"), 9, job.incarnation).url
+    for number in range(3):
+        job.savepoints.folder(url).put_if_absent(f"1-1-{number}", b"a slot goes on to write")
+        assert delete(url, opened)
+    assert keys(root, "savepoints/") == ["savepoints/readme"]
+    assert LineageLog(job.lineage.store, ManualClock()).refresh().doomed_savepoints == (url,)
+    job.savepoints.folder(url).put_if_absent("1-1-last", b"and on")
+    job.savepoints.sweep()
+    assert keys(root, "savepoints/") == ["savepoints/readme"]
+    assert job.log.refresh().doomed_savepoints == ()
+
+
 def test_a_begun_savepoint_is_deleted_where_no_log_may_be_looked_for(root, opened, job) -> None:
     """By keys for the folder of savepoints alone."""
     url = job.savepoints.begin("t", naming.join_url(root.url, "savepoints"), 9, job.incarnation).url

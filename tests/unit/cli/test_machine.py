@@ -110,6 +110,22 @@ def test_an_error_that_nobody_foresaw_is_an_answer_too(program: Program) -> None
     assert "File name too long" in answer["message"]
 
 
+@pytest.mark.parametrize("target", ["there", "x" * 300], ids=["an answer", "an error"])
+def test_a_termination_log_that_cannot_be_written_is_a_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], target: str
+) -> None:
+    """A second answer said `ok: false` after the first one's `ok: true`, and it hid the command's own error."""
+    stored_job.StoredJob((tmp_path / "there").as_uri(), "orders", attempt=1).take_savepoint("a", 5)
+    log = tmp_path / "no-folder" / "log"
+    url = str(tmp_path / target)
+    code = main.main(["restore-info", "--json", "--termination-log", str(log), url])
+    told = capsys.readouterr()
+    (answer,) = [json.loads(line) for line in told.out.splitlines()]
+    assert (code, answer["ok"]) == ((0, True) if target == "there" else (1, False))
+    assert target == "there" or "File name too long" in answer["message"]
+    assert f"could not be written ([Errno 2] No such file or directory: '{log}')" in told.err
+
+
 def test_without_json_a_purge_asks_first(
     place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -108,3 +108,41 @@ def test_sizes_are_counted_by_parts_however_many_rows_there_are(monkeypatch: pyt
     shown = [store.stats().rows for _ in range(8)]
     assert shown[:-1] == [300] * 7
     assert shown[-1] == 299
+
+
+class Cursor:
+    """A scan that a backend knows until it is used up or closed."""
+
+    def __init__(self, rows: Iterator[tuple[bytes, bytes]], held: list[Cursor]) -> None:
+        self._rows, self._held = rows, held
+        held.append(self)
+
+    def __iter__(self) -> Cursor:
+        return self
+
+    def __next__(self) -> tuple[bytes, bytes]:
+        return next(self._rows)
+
+    def close(self) -> None:
+        self._held.remove(self)
+
+
+def test_a_scan_that_is_left_before_its_end_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    held: list[Cursor] = []
+
+    class Cursors(MemoryRows):
+        def scan(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+            return Cursor(super().scan(start, end), held)
+
+        def write(self, rows: Mapping[bytes, bytes | None]) -> None:
+            assert held == [], "nothing is written beside a scan"
+            super().write(rows)
+
+    store = RowStore(0, KeyGroupRange(0, 127), Cursors())
+    values = {f"key-{number}": "x" for number in range(8_000)}
+    store.commit([TableChanges(SPEC, values)], dict.fromkeys(values, 3))
+    monkeypatch.setattr(row_count.RowCount.go_on, "__defaults__", (40,))
+    assert store.stats().rows == 40
+    assert held == []
+    store.adopt(EXPIRING, Times(50, 0))
+    assert held == []

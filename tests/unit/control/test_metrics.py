@@ -69,6 +69,16 @@ def test_a_scrape_reads_the_job_as_it_is_now() -> None:
     assert got["sparkstate_slot_state_bytes[1]"] == job.current.slots[1].state_bytes
 
 
+def test_no_age_is_below_0_after_a_clock_that_was_set_back() -> None:
+    job = control_job.InMemoryJob()
+    later = FixedClock().now_ms() + 3_600_000
+    away = documents.StorageAway(url="s3://a", doing="read", since_ms=later, failures=1, message="")
+    job.update(last_checkpoint=control_job.checkpoint(4, trigger_ms=later), storage_away=(away,))
+    got = values(metrics.JobMetrics(job, FixedClock()).render().decode())
+    assert got["sparkstate_last_checkpoint_age_seconds"] == 0
+    assert got["sparkstate_storage_away_seconds[s3://a]"] == 0
+
+
 def test_each_operator_state_of_a_slot_is_a_sample_beside_its_bound() -> None:
     job = control_job.InMemoryJob()
     memory = documents.SlotMemory(operator_state=4200, operator_state_limit=1 << 25)

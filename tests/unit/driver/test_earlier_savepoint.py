@@ -160,7 +160,7 @@ def test_a_savepoint_with_its_record_is_complete_though_its_incarnation_ended_be
     told, url = running.requests.find("one"), running.job_storage.savepoints.find("one").url
     assert told is not None
     if stop:
-        assert told.status == documents.SavepointPhase.IN_PROGRESS, "the job has not stopped"
+        assert told.status == documents.SavepointPhase.PENDING, "the job has not stopped"
     else:
         assert (told.status, told.location, told.epoch) == (documents.SavepointPhase.COMPLETED, url, 0)
         assert running.requests.next_open() is None
@@ -168,3 +168,59 @@ def test_a_savepoint_with_its_record_is_complete_though_its_incarnation_ended_be
     pending.wait()
     late = running.requests.find("one")
     assert late is not None and (late == told) != stop
+
+
+def test_what_an_incarnation_has_left_open_waits_again(running: Running) -> None:
+    """It counted as served, so nothing failed it in time while the storage was away."""
+    running.requests.add(SavepointTrigger(trigger_id="one"))
+    running.requests.update("one", documents.SavepointPhase.IN_PROGRESS, epoch=3)
+    running.view.long_work.note(documents.LongWorkKind.SAVEPOINT, 1, 2, "one")
+    begin_anew(running)
+    assert running.requests.waiting() == ("one",)
+    told = running.requests.find("one")
+    assert told is not None and told.epoch is None
+    assert running.view.status().progress == ()
+
+
+@pytest.mark.parametrize("fails", ["the record", "the publication"])
+def test_a_savepoint_with_its_record_is_complete_whatever_becomes_of_its_checkpoint(
+    running: Running, monkeypatch: pytest.MonkeyPatch, fails: str
+) -> None:
+    """Its request failed, while a restart went back to it, and a later driver called it completed."""
+
+    def lost(*_: object) -> None:
+        raise errors.SlotLost("slot 0 is gone")
+
+    if fails == "the record":
+        monkeypatch.setattr(running.job_storage, "commit_checkpoint", lost)
+    else:
+        running.refuse_publication(0)
+    running.slot.epoch(0, slots.rows(("a", 1)))
+    trigger = SavepointTrigger(trigger_id="one")
+    running.requests.add(trigger)
+    running.checkpoints.start(0, Watermarks(()), CapturedPosition(), trigger).wait()
+    (saved,) = running.job_storage.log.check().savepoints
+    told = running.requests.find("one")
+    assert told is not None
+    assert (told.status, told.location, told.epoch) == (documents.SavepointPhase.COMPLETED, saved.url, 0)
+    assert told.failure is None
+    (info,) = [one for one in running.view.checkpoints() if one.kind == documents.CheckpointKind.SAVEPOINT]
+    assert (info.status, info.path) == (documents.CheckpointStatus.COMPLETED, saved.url) and info.state_bytes
+    running.job_storage.leftovers.settle()
+    assert Path(saved.url.removeprefix("file://"), "_metadata").is_file()
+    with pytest.raises((errors.StorageError, errors.SlotLost)):
+        running.checkpoints.require_sound()
+
+
+def test_a_stop_whose_checkpoint_is_not_complete_has_failed(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where its savepoint has its record: the job has not stopped."""
+    running.slot.epoch(0, slots.rows(("a", 1)))
+    running.refuse_publication(0)
+    request = SavepointTrigger(trigger_id="end", stop=True)
+    running.requests.add(request)
+    running.checkpoints.start(0, Watermarks(()), CapturedPosition(), request).wait()
+    told = running.requests.find("end")
+    assert told is not None and told.status == documents.SavepointPhase.FAILED
+    assert "Is a directory" in (told.failure or "")

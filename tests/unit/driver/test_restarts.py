@@ -17,7 +17,7 @@ from support.storage.stores import ManualClock
 from sparkstate import errors, keys, phases
 from sparkstate.checkpoint.restore import RestoredSnapshot, RestorePlan
 from sparkstate.clock import SystemClock
-from sparkstate.control.documents import JobIdentity
+from sparkstate.control.documents import DriverPhase, JobIdentity
 from sparkstate.driver import restarts
 from sparkstate.driver.context import DriverContext
 from sparkstate.driver.job import JobDriver
@@ -26,7 +26,7 @@ from sparkstate.driver.parts import Parts
 from sparkstate.driver.requests import Requests
 from sparkstate.driver.view import JobView
 from sparkstate.log import FenceGuard, LineageLog
-from sparkstate.settings import CheckpointSettings, EntryPoint, JobSettings
+from sparkstate.settings import CheckpointSettings, EntryPoint, JobSettings, RestartSettings
 from sparkstate.spark import graph
 from sparkstate.spark.session import Beginning
 from sparkstate.storage.local import LocalStore
@@ -123,6 +123,19 @@ def test_after_any_other_failure_a_new_incarnation_goes_on(
     driver = Failing(kind("why"), tmp_path)
     driver._run(guarded(tmp_path))
     assert driver.incarnations == 2
+
+
+def test_a_clock_that_was_set_back_counts_towards_no_strategy(tmp_path: Path) -> None:
+    """A machine sets its clock as often as it likes, and the job goes on: the status says why it stood still."""
+    driver = Failing(errors.ClockStep("set back by 3,600 s"), tmp_path)
+    settings = dataclasses.replace(driver.context.settings, restart=RestartSettings(strategy="none"))
+    counted = restarts.Restarts(dataclasses.replace(driver.context, settings=settings))
+    counted.wait_after(driver.error, guarded(tmp_path))
+    status = driver.context.view.status()
+    assert status.phase is DriverPhase.RECOVERING and status.restarts == 1
+    assert status.recoveries[-1].cause == "ClockStep: set back by 3,600 s"
+    with pytest.raises(errors.JobFailed):
+        counted.wait_after(errors.SlotLost("gone"), guarded(tmp_path))
 
 
 KAFKA = ("topic", "partition")

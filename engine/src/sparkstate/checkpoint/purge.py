@@ -179,11 +179,12 @@ def _delete_by(
     log = LineageLog(one.store, clock)
     state = log.refresh()
     kept = Savepoints(one, log, opened, removal=removal)
-    if url in {*(s.url for s in state.savepoints), *state.doomed_savepoints}:
+    if url in {s.url for s in state.savepoints}:
         kept.delete(url, force=force)
         return True
-    if url in {s.url for s in state.started_savepoints}:
-        # Else its driver, which may live, would complete it without its files.
+    if url in {*(s.url for s in state.started_savepoints), *state.doomed_savepoints}:
+        # Else its driver, which may live, would complete it without its files. Its slots may write on, also after a
+        # second call, so the next incarnation confirms the deletion.
         kept.abandon(url, confirm=False)
         return True
     return False

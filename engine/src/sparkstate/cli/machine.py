@@ -97,4 +97,9 @@ def _say(
 ) -> None:
     click.echo(json.dumps(document))
     place = termination_log or (IN_A_CONTAINER if os.access(IN_A_CONTAINER, os.W_OK) else None)
-    termination.write(place, shortened(document))
+    try:
+        termination.write(place, shortened(document))
+    except OSError as error:  # the command's own outcome stays, and a program reads one answer
+        click.echo(
+            f"warning: the termination log could not be written ({error}); name another file", err=True
+        )

@@ -189,7 +189,7 @@ def read_status(status: documents.JobStatus, now_ms: int) -> Iterator[Reading]:
         "sparkstate_watermark_lag_seconds": None if status.lag_ms is None else status.lag_ms / 1000,
         "sparkstate_state_bytes": status.state_bytes,
         "sparkstate_checkpoints_in_progress": status.checkpoints_in_progress,
-        "sparkstate_last_checkpoint_age_seconds": (now_ms - last.trigger_ms) / 1000 if last else None,
+        "sparkstate_last_checkpoint_age_seconds": _since_s(last.trigger_ms, now_ms) if last else None,
         "sparkstate_incarnation": status.incarnation,
         "sparkstate_rows": status.rows_total,
         "sparkstate_late_rows": status.late_rows_total,
@@ -204,9 +204,14 @@ def read_status(status: documents.JobStatus, now_ms: int) -> Iterator[Reading]:
         if size is not None:
             yield "sparkstate_last_checkpoint_size_bytes", (part,), float(size)
     for place in status.storage_away:
-        yield _AWAY, (place.url,), (now_ms - place.since_ms) / 1000
+        yield _AWAY, (place.url,), _since_s(place.since_ms, now_ms)
     for slot in status.slots:
         yield from _read_slot(slot)
+
+
+def _since_s(then_ms: int, now_ms: int) -> float:
+    """0 after a clock that was set back: an age below 0 would hide an old checkpoint from every alert."""
+    return max(now_ms - then_ms, 0) / 1000
 
 
 def _without_places(readings: Iterable[Reading]) -> list[Reading]:

@@ -112,6 +112,7 @@ class Companion:
         """Write it into the storage that the request names, and its record into the log. None: it has failed."""
         begun = answered.savepoint
         parts = parts_of(pending, answered.replies, staged, begun.savepoint_id, self._group)
+        pending.savepoint_shards = parts.shards
         record = self._of_the_request(pending, partial(self.long_savepoint.write, pending, begun, parts))
         if record is None or not self.long_savepoint.recorded(pending, begun, record):
             return None
@@ -128,18 +129,27 @@ class Companion:
 
     def fail(self, pending: PendingCheckpoint, error: Exception) -> None:
         """Tell who asked for it, if somebody did, and drop what is stored of it. Once: the failure of its checkpoint
-        that may follow is not why the savepoint failed."""
-        failed = pending.savepoint
+        that may follow is not why the savepoint failed. Nor does it fail a savepoint that has its record: that one is
+        complete, unless it was to stop the job."""
+        failed, pending.savepoint = pending.savepoint, None
         if failed is None:
             return
-        pending.savepoint = None
+        if isinstance(failed, BegunSavepoint) and self._is_complete(failed):
+            self._ended(pending, failed, pending.savepoint_shards)
+            return
         url = failed.url if isinstance(failed, BegunSavepoint) else ""
+        # Its record was sent, and the answer is lost: the next incarnation sees whether it is in the log.
+        is_open = pending.committed and not failed.trigger.stop
         # Else the request stays open: the newer incarnation serves it.
-        if not is_left_to_a_newer(self._storage.log.state, url, self._group.incarnation):
+        if not is_open and not is_left_to_a_newer(self._storage.log.state, url, self._group.incarnation):
             self._notifier.savepoint_failed(pending, failed, error)
         tell_ended(self._group, failed.savepoint_id, self._fatal, completed=False)
         if url:
             self._storage.leftovers.of_savepoint(url)
+
+    def _is_complete(self, savepoint: BegunSavepoint) -> bool:
+        recorded = any(one.url == savepoint.url for one in self._storage.log.state.savepoints)
+        return recorded and not savepoint.trigger.stop
 
     def _ended(
         self,

@@ -64,11 +64,12 @@ def tell(state: LogState, requests: Requests, view: JobView) -> None:
     """An incarnation may end between a savepoint's record and the word of it. Then the next one tells it: where it took
     the savepoint again, the request failed, because that was completed already.
 
-    A request to stop stays open: the job has not stopped.
+    A request to stop stays open: the job has not stopped. All that are open then wait again, as nobody serves them.
     """
     for request in requests.open():
+        view.long_work.end(LongWorkKind.SAVEPOINT, request.trigger_id)
         earlier = find(state, request.trigger_id)
         if earlier is not None and not request.stop:
-            view.long_work.end(LongWorkKind.SAVEPOINT, request.trigger_id)
             status, record = SavepointPhase.COMPLETED, earlier.record
             requests.update(request.trigger_id, status, location=record.url, epoch=record.epoch)
+    requests.wait_again()

@@ -141,7 +141,10 @@ class Incarnation:
         try:
             yield
         except errors.SparkstateError as error:
-            raise self._loss.error or error from error
+            lost = self._loss.error
+            if lost is None or lost is error:
+                raise
+            raise lost from error
         finally:
             ended.set()
             looking.join()

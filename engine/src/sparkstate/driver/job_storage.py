@@ -328,7 +328,7 @@ class JobStorage:
         known = self._position_files if kind == "checkpoint" else {}
         stored = snapshot_parts.store_position(parts.position, uploader, target, known)
         return snapshot_parts.metadata_of(
-            parts, kind, self.lineage, self._job, stored, self._outputs.urls, self._clock.now_ms
+            parts, kind, self.lineage, self._job, stored, self._outputs.urls, self._clock.monotonic
         )
 
 

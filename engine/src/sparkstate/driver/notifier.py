@@ -45,7 +45,7 @@ class Notifier:
         self._has_failed = False
         info = info_of(pending, CheckpointStatus.COMPLETED)
         path = self._storage.url_of(pending.checkpoint_id)
-        self._view.note_checkpoint(measured(info, pending, shards, self._clock.now_ms(), path))
+        self._view.note_checkpoint(measured(info, pending, shards, self._clock.monotonic(), path))
 
     def failed(self, pending: PendingCheckpoint, error: Exception) -> None:
         """The checkpoint has failed; nothing is said of its savepoint. The log has the first failure in a row: an
@@ -60,7 +60,7 @@ class Notifier:
     ) -> None:
         """The savepoint has its record."""
         info = savepoint_info(pending, savepoint, CheckpointStatus.COMPLETED)
-        self._view.note_checkpoint(measured(info, pending, shards, self._clock.now_ms(), savepoint.url))
+        self._view.note_checkpoint(measured(info, pending, shards, self._clock.monotonic(), savepoint.url))
         self._update(savepoint, SavepointPhase.COMPLETED, location=savepoint.url)
 
     def savepoint_failed(

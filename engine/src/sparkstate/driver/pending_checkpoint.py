@@ -56,6 +56,8 @@ class PendingCheckpoint:
     savepoint: PendingSavepoint | None = None
     """The savepoint that came with it. None: nobody has asked for one, or it has failed, or it goes on beside later
     checkpoints of the job."""
+    savepoint_shards: tuple[ShardHandle, ...] = ()
+    """Those of the savepoint that came with it, once every slot has stored them."""
     only_with_savepoint: bool = False
     """Whether a restart must not go back to it if that savepoint fails."""
     base: int = -1
@@ -99,12 +101,13 @@ def savepoint_info(
 
 
 def measured(
-    info: CheckpointInfo, pending: PendingCheckpoint, shards: Sequence[ShardHandle], now_ms: int, path: str
+    info: CheckpointInfo, pending: PendingCheckpoint, shards: Sequence[ShardHandle], now_s: float, path: str
 ) -> CheckpointInfo:
-    """``info`` of a checkpoint or savepoint that is complete, with its times and sizes. ``path``: its folder."""
+    """``info`` of a checkpoint or savepoint that is complete, with its times and sizes. ``now_s``: by the monotonic
+    clock; ``path``: its folder."""
     return info.model_copy(
         update={
-            "duration_ms": now_ms - pending.trigger_ms,
+            "duration_ms": round((now_s - pending.began) * 1000),
             "sync_pause_ms": round(pending.pause_ms),
             "state_bytes": sum(shard.state_size for shard in shards),
             "uploaded_bytes": sum(shard.uploaded for shard in shards),
@@ -138,6 +141,7 @@ def parts_of(
         drained=pending.drained,
         closed=bool(pending.savepoint and pending.savepoint.trigger.stop),
         trigger_ms=pending.trigger_ms,
+        began=pending.began,
     )
 
 

@@ -104,6 +104,14 @@ class Requests:
             if pending is not None and pending.open:
                 pending.answer = pending.answer.model_copy(update={"status": phase, **changes})
 
+    def wait_again(self) -> None:
+        """A new incarnation begins: nobody serves what the one before has left open."""
+        with self._lock:
+            for pending in self._savepoints.values():
+                if pending.open:
+                    changes = {"status": SavepointPhase.PENDING, "epoch": None}
+                    pending.answer = pending.answer.model_copy(update=changes)
+
     def fail_open(self, why: str) -> None:
         """The job ended: nobody will serve what is open."""
         with self._lock:

@@ -38,6 +38,8 @@ class Restarts:
             self._wait_after_odd_slot(error, parts)
         elif isinstance(error, errors.StorageUnavailable):
             self._recover_after(error, STORAGE_RETRY_S)
+        elif isinstance(error, errors.ClockStep):  # no failure of the job's, which no strategy may end
+            self._recover_after(error, 0.0)
         else:
             self._recover_after(error, self._delay(error))
 

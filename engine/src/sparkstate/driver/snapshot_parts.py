@@ -37,6 +37,8 @@ class SnapshotParts:
     drained: bool
     closed: bool
     trigger_ms: int
+    began: float
+    """By the monotonic clock, s."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,9 +93,9 @@ def metadata_of(
     job: StoredJob,
     stored: StoredPosition,
     sinks: tuple[str, ...],
-    now_ms: Callable[[], int],
+    monotonic: Callable[[], float],
 ) -> CheckpointMetadata:
-    """The content of ``_metadata``. ``sinks``: the URLs of their folders."""
+    """The content of ``_metadata``. ``sinks``: the URLs of their folders; ``monotonic``: the clock of ``began``."""
     return CheckpointMetadata(
         kind=kind,
         checkpoint_id=parts.checkpoint_id,
@@ -107,7 +109,7 @@ def metadata_of(
         source_readers=job.source_readers,
         late_at_watermark=True,
         timestamp_ms=parts.trigger_ms,
-        duration_ms=now_ms() - parts.trigger_ms,
+        duration_ms=round((monotonic() - parts.began) * 1000),
         key_space=parts.key_space,
         slots=parts.slots,
         backend=job.backend,

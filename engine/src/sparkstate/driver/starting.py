@@ -25,7 +25,7 @@ from sparkstate.driver.parts import LastHomes, Origin, Parts
 from sparkstate.driver.pausing import Pauses
 from sparkstate.driver.slot_pool import SlotPool
 from sparkstate.driver.storage_outages import heard
-from sparkstate.driver.watching import Loss
+from sparkstate.driver.watching import Loss, WallClock, watch_clock
 from sparkstate.spark import capture, epochs, feeding, query, shipping, watermarks
 from sparkstate.spark.watermarks import Watermarks
 
@@ -62,6 +62,8 @@ def _start(
     after_epochs = ends.enter_context(contextlib.ExitStack())
     pipeline = EpochPipeline()
     ends.callback(pipeline.close, _LAST_EPOCH_S)
+    loss = Loss(over)
+    _watch_clock(parts, over, loss)
     first = FirstEpoch(over)
     with ThreadPoolExecutor(1, thread_name_prefix="slot-pool") as pool:
         pool_starts = pool.submit(SlotPool.start, parts, origin.number, origin.key_space, homes.addresses)
@@ -72,7 +74,6 @@ def _start(
             after_epochs.callback(slot_pool.stop)
             homes.addresses = slot_pool.group.addresses
     context.reached("the slots have started")
-    loss = Loss(over)
     slot_pool.watch_executors(over, loss.note)
     pauses = Pauses(parts, lambda: loss.error, over)
     runner = _runner(parts, origin, slot_pool, pauses, running)
@@ -92,6 +93,16 @@ def _start(
     context.view.happened(driver_life.FILLED)
     first.filled(loop)
     return Incarnation(parts, slot_pool, running, loop, checkpoints, pipeline, loss, over)
+
+
+def _watch_clock(parts: Parts, over: threading.Event, loss: Loss) -> None:
+    """From before the query, which begins with the time that it finds. Bounded input is not paced by the clock."""
+    if parts.heartbeat:
+        wall_clock = WallClock(clock.WakefulClock())
+        watch = threading.Thread(
+            target=watch_clock, args=(wall_clock, over, loss), name="clock-watch", daemon=True
+        )
+        watch.start()
 
 
 def _query(

@@ -38,6 +38,8 @@ _NOT_SHOWN = (
 @dataclass
 class _OpenRecovery:
     at_ms: int
+    began_s: float
+    """By the monotonic clock."""
     cause: str
     restored_from: str | None = None
     incarnation: int = 0
@@ -206,7 +208,7 @@ class JobView:
                 self._progress_at = self._clock.monotonic()
                 mistake = self._go(driver_life.RECOVERS)
                 self._recovering = self._recovering or _OpenRecovery(
-                    now, cut(f"{reason}: {message}", cut_text.CAUSE)
+                    now, self._clock.monotonic(), cut(f"{reason}: {message}", cut_text.CAUSE)
                 )
         _log_mistake(mistake)
 
@@ -223,7 +225,7 @@ class JobView:
                 at_ms=under_way.at_ms,
                 cause=under_way.cause,
                 restored_from=under_way.restored_from,
-                duration_ms=self._clock.now_ms() - under_way.at_ms,
+                duration_ms=round((self._clock.monotonic() - under_way.began_s) * 1000),
                 incarnation=under_way.incarnation,
             )
         )

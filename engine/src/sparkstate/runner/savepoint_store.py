@@ -18,7 +18,7 @@ class SavepointStore:
         self._clock = clock
 
     def completed(self) -> list[retention.KeptSavepoint]:
-        """All completed savepoints of the job's present lineage; none before the job's first start."""
+        """All completed savepoints of the job's present lineage, oldest first; none before the job's first start."""
         found = lineages.find(self._job, self._clock)
         return [] if found is None else kept(found.state)
 
@@ -31,7 +31,7 @@ class SavepointStore:
 
 
 def kept(state: LogState) -> list[retention.KeptSavepoint]:
-    """The completed savepoints that a log names, as the retention rules see them."""
+    """The completed savepoints that a log names, in its order (oldest first), as the retention rules see them."""
     return [
         retention.KeptSavepoint(
             url=record.url, trigger_id=record.trigger_id, completed_ms=record.timestamp_ms

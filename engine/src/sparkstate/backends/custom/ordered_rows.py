@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 
 Row = tuple[bytes, bytes]
@@ -52,3 +53,14 @@ class OrderedRows(abc.ABC):
     @abc.abstractmethod
     def close(self) -> None:
         """Free everything. All views were released before."""
+
+
+@contextlib.contextmanager
+def left_early(scan: Iterator[Row]) -> Iterator[Iterator[Row]]:
+    """A scan that may not be used up. At the end of the block it is closed, if it can be, and holds nothing."""
+    try:
+        yield scan
+    finally:
+        close = getattr(scan, "close", None)
+        if close is not None:
+            close()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from sparkstate.backends.base import ShardStats, TableStats
-from sparkstate.backends.custom.ordered_rows import OrderedRows
+from sparkstate.backends.custom.ordered_rows import OrderedRows, left_early
 
 AT_ONCE: Final = 10_000
 """Rows of one shard for one call, 20 to 30 ms of Python. A slot is asked for the sizes of all its shards within its
@@ -53,12 +53,13 @@ class RowCount:
             self._start = table.row_keys.first
             self._counted.append(TableStats(table.spec, 0, 0))
         number = size = 0
-        for key, value in rows.scan(self._start, table.row_keys.end):
-            number += 1
-            size += len(key) + len(value)
-            if number == most:
-                self._start = key + b"\0"
-                break
+        with left_early(rows.scan(self._start, table.row_keys.end)) as found:
+            for key, value in found:
+                number += 1
+                size += len(key) + len(value)
+                if number == most:
+                    self._start = key + b"\0"
+                    break
         before = self._counted[-1]
         self._counted[-1] = TableStats(table.spec, before.rows + number, before.bytes + size)
         return number

@@ -21,7 +21,7 @@ from sparkstate.backends.base import (
 )
 from sparkstate.backends.custom import row_tables
 from sparkstate.backends.custom.factory import BackendFactory
-from sparkstate.backends.custom.ordered_rows import OrderedRows, RowsView
+from sparkstate.backends.custom.ordered_rows import OrderedRows, RowsView, left_early
 from sparkstate.backends.custom.row_count import RowCount
 from sparkstate.backends.custom.row_keys import RowKeys
 from sparkstate.backends.custom.row_sweep import RowSweep
@@ -88,11 +88,12 @@ class RowStore:
 
     def _some_rows(self, start: bytes, end: bytes) -> list[tuple[bytes, bytes]]:
         rows, size = [], 0
-        for key, value in self.rows.scan(start, end):
-            rows.append((key, value))
-            size += len(key) + len(value)
-            if len(rows) >= _BATCH_ROWS or size >= _BATCH_BYTES:
-                break
+        with left_early(self.rows.scan(start, end)) as found:
+            for key, value in found:
+                rows.append((key, value))
+                size += len(key) + len(value)
+                if len(rows) >= _BATCH_ROWS or size >= _BATCH_BYTES:
+                    break
         return rows
 
     def tables(self) -> Sequence[TableSpec]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sparkstate.backends.custom.ordered_rows import OrderedRows
+from sparkstate.backends.custom.ordered_rows import OrderedRows, left_early
 from sparkstate.backends.custom.row_tables import RowTable, Written
 from sparkstate.backends.expiring import SweepPace, look
 from sparkstate.serde import expiring
@@ -26,7 +26,8 @@ class RowSweep:
         count = pace.entries(max(self._rows + table.written, self._looked))
         if not count:
             return {}
-        found = look(rows.scan(self._start or table.row_keys.first, table.row_keys.end), self.cutoff, count)
+        with left_early(rows.scan(self._start or table.row_keys.first, table.row_keys.end)) as scan:
+            found = look(scan, self.cutoff, count)
         self._looked += found.looked
         if found.rest is not None:
             self._start = found.rest

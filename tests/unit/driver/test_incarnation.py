@@ -1,0 +1,47 @@
+"""The end of an incarnation: which error it tells, and what it names as the cause."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from sparkstate import errors
+from sparkstate.clock import SystemClock
+from sparkstate.control import driver_life
+from sparkstate.control.documents import JobIdentity
+from sparkstate.driver.epoch_pipeline import EpochPipeline
+from sparkstate.driver.incarnation import Incarnation
+from sparkstate.driver.requests import Requests
+from sparkstate.driver.view import JobView
+from sparkstate.driver.watching import Loss
+
+
+@pytest.mark.parametrize("lost", ["nothing", "a slot", "a slot, as the epoch says itself"])
+def test_no_error_of_the_last_epoch_is_its_own_cause(lost: str) -> None:
+    over = threading.Event()
+    loss, failure = Loss(over), errors.StorageRefused("of the last commit")
+    if lost != "nothing":
+        loss.error = errors.SlotLost("slot 0 is gone") if lost == "a slot" else failure
+    told = loss.error or failure
+
+    def fail() -> None:
+        raise failure
+
+    def gone(_: float) -> None:
+        raise errors.SlotLost("slot 0 is gone")
+
+    view = JobView(JobIdentity(job_uid="u"), "job", "default", "hashmap", SystemClock())
+    for event in (driver_life.RESTORES, driver_life.FILLED):
+        view.happened(event)
+    parts: Any = SimpleNamespace(context=SimpleNamespace(requests=Requests(), view=view))
+    pool: Any = SimpleNamespace(group=SimpleNamespace(interrupt=lambda: None, status=gone))
+    query: Any = SimpleNamespace(failure=None)
+    loop: Any = SimpleNamespace(end_of_input=fail)
+    incarnation = Incarnation(parts, pool, query, loop, loop, EpochPipeline(), loss, over)
+    with pytest.raises(type(told)) as raised:
+        incarnation._drain()
+    assert raised.value is told
+    assert told.__cause__ is (failure if lost == "a slot" else None)
