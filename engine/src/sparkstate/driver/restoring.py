@@ -73,7 +73,8 @@ def _numbers(reader: str, readers: Sequence[Sequence[str]]) -> str:
 
 
 def require_premises(restored: RestoredSnapshot, declared: graph.Graph) -> None:
-    """State that was built on another size of windows, or other aggregates, would give wrong results: refuse it."""
+    """State that was built on another size of windows, or other aggregates, would give wrong results: refuse it. State
+    and timers of a function of another kind would come to one of ours, which cannot read them."""
     for change in changed_premises(restored, declared):
         raise errors.StateMigrationError(change.message(restored.plan.url))
 
@@ -82,8 +83,9 @@ def changed_premises(restored: RestoredSnapshot, declared: graph.Graph) -> Itera
     """The changes for which :func:`require_premises` refuses a job."""
     if restored.metadata is None:
         return
+    with_state = _with_keyed_state(restored.metadata)
     for uid, stored in restored.metadata.premises.items():
-        if uid in declared.operators:
+        if uid in declared.operators and (stored or uid in with_state):
             yield from premises.changes(uid, stored, declared.operators[uid].function.state_premises)
 
 
