@@ -54,7 +54,7 @@ def test_timers_of_a_process_function_are_no_timers_of_windows() -> None:
     with harness(Alarms()) as before, harness(sessions()) as now:
         before.process_element(ROW, 5)
         with pytest.raises(
-            errors.StateMigrationError, match="function was one of another kind .* windows of event time"
+            errors.StateMigrationError, match=r"function was one of another kind .* windows of event time"
         ):
             now.restore(before.snapshot())
         now.process_element(ROW, 5)  # It goes on as it was.

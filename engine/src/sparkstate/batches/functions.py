@@ -141,9 +141,9 @@ class KeyedBatchFunction(KeyedFunction):
     """The user's code for the batches of a keyed stream."""
 
     is_ordered_across_keys: ClassVar[bool] = True
-    """Whether ``on_timers`` gets the due timers of all keys in order of time. False: those of each key are in order, and
-    a call may have later timers of some keys than the next call has of others. Where each key has many due timers in an
-    epoch, calls are then fewer and larger."""
+    """Whether ``on_timers`` gets the due timers of all keys in order of time. False: those of each key are in order,
+    and a call may have later timers of some keys than the next call has of others. Where each key has many due timers
+    in an epoch, calls are then fewer and larger."""
     undo_refusal: ClassVar[str] = (
         "a KeyedBatchFunction sees many records at once, so no single one can be undone; yield the rows that it "
         "rejects to a side output of its own"

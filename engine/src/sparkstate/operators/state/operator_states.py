@@ -322,8 +322,8 @@ class OperatorStates(operator_state.OperatorStateStore):
         return handle
 
     def images(self, is_first: bool) -> list[StateImage]:
-        """The committed state for a snapshot. Broadcast state is in that of the first slot alone. So is a union that the
-        slot does not declare: every slot holds all of it, and the next restore gives every slot all parts."""
+        """The committed state for a snapshot. Broadcast state is in that of the first slot alone. So is a union that
+        is not declared: every slot holds all of it, and the next restore gives every slot all parts."""
         handles = [h for h in self._handles.values() if is_first or h.mode != "broadcast"]
         undeclared = itertools.chain.from_iterable(self._undeclared.values())
         kept = [state for state in undeclared if is_first or state.mode == "split"]
