@@ -101,7 +101,8 @@ def changed_keys(restored: RestoredSnapshot, declared: graph.Graph) -> Iterator[
     if restored.metadata is None:
         return
     stored, with_state = restored.metadata.key_columns, _with_keyed_state(restored.metadata)
-    for uid, now in planning.key_columns(declared).items():
+    columns = planning.key_columns(declared) if stored else {}
+    for uid, now in columns.items():
         if uid in with_state and uid in stored:
             yield from key_columns.changes(uid, stored[uid], now)
     timers = {state.uid: state.key_type for state in restored.metadata.states if state.kind in TIMER_KINDS}
