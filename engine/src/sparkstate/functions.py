@@ -303,7 +303,8 @@ class KeyedFunction:
     def state_premises(self) -> Mapping[str, str]:
         """Facts beside types on which the meaning of the function's state depends, by names that a person knows. A
         snapshot keeps them, and a restore with others is refused. Functions of ours have some, such as windows; those
-        of a job's author have none."""
+        of a job's author have none. A function that had none needs a rule for stored state before it gets some:
+        snapshots say that it had none."""
         return {}
 
     @property

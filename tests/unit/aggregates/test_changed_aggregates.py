@@ -160,7 +160,7 @@ def test_state_of_an_older_version_has_no_premises_and_is_compared_by_its_types_
         harness("numbers", "hashmap", 1, outputs=OUTPUTS[:2]) as other,
     ):
         before.process_element({"k": 1, "v": 4, "s": "a"}, 3)
-        taken = replace(before.snapshot(), premises={})
+        taken = replace(before.snapshot(), premises=None)
         same.restore(taken)
         same.process_watermark(10_000)
         assert {row.total for row in same.output()} == {4}

@@ -44,6 +44,7 @@ def test_what_is_written_is_read_and_the_bytes_are_those_of_the_documented_forma
         "key_type": "STRING",
         "values": [b"\x00\x04", b""],
         "keys": [b"\x01a\0\0", b"\x01b\0\0"],
+        "kept": False,
     }
 
 
@@ -71,6 +72,8 @@ def test_a_later_version_is_no_damage() -> None:
     [
         pytest.param(part(slot=2, slots=2), "of slot 2 of 2", id="slot"),
         pytest.param(part(state(), state()), "has a state twice", id="twice"),
+        pytest.param(part(state("union"), state(value_type="INT")), "has a state twice", id="two-modes"),
+        pytest.param(part(state("split", kept=True)), "is split and marked as kept", id="kept"),
         pytest.param(part(state(name="")), "a name of 0 characters", id="name"),
         pytest.param(part(state(value_type="LONGS")), "a type that cannot be read", id="type"),
         pytest.param(part(state("broadcast")), "broadcast and has the key type none", id="no-key-type"),
@@ -115,6 +118,7 @@ NEARLY = st.fixed_dictionaries(
                     "key_type": st.sampled_from(["", "LONG", "LIST<LONG>", "TUPLE<>"]),
                     "values": st.lists(st.binary(max_size=3), max_size=3) | ANYTHING,
                     "keys": st.lists(st.binary(max_size=3), max_size=3) | ANYTHING,
+                    "kept": st.booleans() | ANYTHING,
                 },
             ),
             max_size=2,
@@ -147,9 +151,14 @@ def test_parts_of_another_snapshot_or_of_another_slot_are_refused() -> None:
         errors.CorruptData, match="a is the operator state of slot 0 of 2, not of slot 0 of 1"
     ):
         operator_parts.check_together(mine[:1], ["a"])
-    other = part(state(value_type="INT"), slot=1, slots=2)
-    with pytest.raises(errors.CorruptData, match="b has state 's' of operator 'op' as"):
-        operator_parts.check_together([mine[0], other], ["a", "b"])
+    one, other = (
+        part(state("union", value_type=kind), slot=slot, slots=2) for slot, kind in enumerate(["LONG", "INT"])
+    )
+    told = "b has state 's' of operator 'op' as union of INT, another slot's file as union of LONG"
+    with pytest.raises(errors.CorruptData, match=told):
+        operator_parts.check_together([one, other], ["a", "b"])
+    with pytest.raises(errors.CorruptData, match="as split, another slot's file as union of LONG"):
+        operator_parts.check_together([one, part(state(), slot=1, slots=2)], ["a", "b"])
 
 
 def test_with_as_many_slots_each_keeps_its_own_elements() -> None:
@@ -183,3 +192,37 @@ def test_every_slot_gets_all_of_a_union_and_the_whole_broadcast_state() -> None:
             dealt = {each.name: each for each in operator_parts.dealt_to(slot, slots, parts)}
             assert dealt["s"].values == (b"a", b"b")
             assert dealt["b"] == broadcast
+
+
+def test_a_part_without_the_mark_of_kept_lists_is_one_of_an_older_version() -> None:
+    plain = {"uid": "op", "name": "s", "mode": "union", "value_type": "LONG", "values": [b"a"]}
+    payload = msgspec.msgpack.encode({"slot": 0, "slots": 1, "states": [plain]})
+    data = framing.frame(operator_parts.MAGIC, operator_parts.VERSION, payload)
+    assert operator_parts.decode(data, "file") == part(state("union", b"a"))
+
+
+def test_a_list_that_some_slots_do_not_declare_may_have_several_types_which_stay_apart() -> None:
+    parts = [
+        part(state("split", b"a", b"b"), slot=0, slots=2),
+        part(state("split", b"c", b"d", b"e", value_type="INT"), slot=1, slots=2),
+    ]
+    operator_parts.check_together(parts, ["a", "b"])
+    assert [operator_parts.dealt_to(slot, 2, parts) for slot in range(2)] == [each.states for each in parts]
+    alone = operator_parts.dealt_to(0, 1, parts)
+    assert alone == (*parts[0].states, *parts[1].states)
+    assert operator_parts.decode(operator_parts.encode(part(*alone)), "file").states == alone
+    assert [operator_parts.dealt_to(slot, 3, parts) for slot in (0, 1)] == [
+        (state("split", b"a"), state("split", b"d", value_type="INT")),
+        (state("split", b"b"), state("split", b"e", value_type="INT")),
+    ]
+
+
+def test_a_kept_union_gives_way_to_that_of_a_slot_which_declares_it() -> None:
+    kept = part(state("union", b"a", kept=True), slot=0, slots=2)
+    declared = part(state("union", b"a", b"b", value_type="INT"), slot=1, slots=2)
+    operator_parts.check_together([kept, declared], ["a", "b"])
+    for slot in range(2):
+        assert operator_parts.dealt_to(slot, 2, [kept, declared]) == declared.states
+        assert operator_parts.dealt_to(slot, 2, [kept, part(slot=1, slots=2)]) == (state("union", b"a"),)
+    emptied = part(state("union"), slot=1, slots=2)
+    assert operator_parts.dealt_to(0, 1, [kept, emptied]) == (state("union"),)

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from sparkstate import (
@@ -26,7 +27,8 @@ from sparkstate import (
     Types,
     ValueStateDescriptor,
 )
-from sparkstate.checkpoint import metadata
+from sparkstate.checkpoint import metadata, operator_parts
+from sparkstate.checkpoint.operator_parts import OperatorPart, StoredState
 from sparkstate.checkpointed import CheckpointedFunction
 from sparkstate.cli import main
 from sparkstate.functions import AggregateFunction
@@ -225,6 +227,26 @@ def test_the_choice_of_operator_state_and_number(capsys: Any, tmp_path: Path) ->
     assert "no operator of this uid; it has op" in capsys.readouterr().err
     assert main.main(["savepoints", "read", str(folder), "--state", "other"]) != 0
     assert "no state of this name; it has anything, colour" in capsys.readouterr().err
+
+
+def test_a_kept_union_list_is_not_shown_beside_that_of_a_slot_which_declares_it(
+    capsys: Any, tmp_path: Path
+) -> None:
+    folder = savepoint(tmp_path / "saved", "hashmap")
+    values = [Types.STRING().encode(each) for each in ("old", "new")]
+    lists = [
+        StoredState(
+            uid=UID, name="seen", mode="union", value_type="STRING", values=tuple(values[:n]), kept=n == 1
+        )
+        for n in (1, 2)
+    ]
+    parts = [OperatorPart(slot=slot, slots=2, states=(each,)) for slot, each in enumerate(lists)]
+    found = metadata.decode((folder / "_metadata").read_bytes(), "_metadata")
+    handles = [stored(folder, f"union-{part.slot}", "part", operator_parts.encode(part)) for part in parts]
+    changed = msgspec.structs.replace(found, operator_state=tuple(handles))
+    (folder / "_metadata").write_bytes(metadata.encode(changed))
+    shown = entries(capsys, str(folder), "--state", "seen")
+    assert [(entry["slot"], entry["value"]) for entry in shown] == [(1, "old"), (1, "new")]
 
 
 def test_files_of_another_backend_are_refused_with_the_remedy(capsys: Any, tmp_path: Path) -> None:

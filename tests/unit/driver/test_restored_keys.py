@@ -36,9 +36,10 @@ def declared(kind: T.DataType, uid: str = "clicks", keys: tuple[str, ...] = ("us
     return found
 
 
-def state(uid: str, key_type: str = "LONG") -> StateMeta:
+def state(uid: str, key_type: str = "LONG", kind: str = "value") -> StateMeta:
+    value_type = "LONG" if kind == "value" else ""
     return StateMeta(
-        uid=uid, name="count", kind="value", key_type=key_type, namespace_type="", value_type="LONG"
+        uid=uid, name=kind, kind=kind, key_type=key_type, namespace_type="", value_type=value_type
     )
 
 
@@ -83,6 +84,18 @@ def test_snapshots_without_state_by_such_a_key_are_not_compared(snapshot: Restor
 
 def test_an_operator_without_keys_has_no_key_columns() -> None:
     assert planning.key_columns(declared(T.IntegerType(), keys=())) == {}
+
+
+@pytest.mark.parametrize("columns", [planning.key_columns(BEFORE), {}], ids=["of now", "an older version's"])
+def test_timers_of_an_operator_without_keys_are_refused_and_its_other_state_is_not(columns: Any) -> None:
+    unkeyed = declared(T.IntegerType(), keys=())
+    values, timers = state("clicks"), state("clicks", kind="processing-timers")
+    restoring.require_keys(restored(BEFORE, key_columns=columns, states=(values,)), unkeyed)
+    with_timers = restored(BEFORE, key_columns=columns, states=(values, timers))
+    restoring.require_keys(with_timers, BEFORE)
+    told = "'clicks' whose key type was LONG and is now none; its timers would never fire. Key its stream as before"
+    with pytest.raises(errors.StateMigrationError, match=told):
+        restoring.require_keys(with_timers, unkeyed)
 
 
 def test_a_check_of_an_older_snapshot_says_what_it_cannot_see() -> None:

@@ -331,3 +331,14 @@ def test_timers_survive_a_snapshot_and_a_change_of_backend(harness):
         restored.process_watermark(10)
         restored.set_processing_time(3000)
         assert fired(restored) == [("event", 10, "a", "w"), ("processing", 3000, "b", None)]
+
+
+@pytest.mark.parametrize("domain", ["event", "processing"])
+def test_timers_of_another_type_of_keys_are_refused_before_the_first_row(harness, function, domain):
+    harness.process_element(("a", lambda timers: getattr(timers, f"register_{domain}_time_timer")(2000)))
+    with KeyedProcessHarness(
+        Timers(), key=lambda row: row[0], key_type=Types.LONG(), backend=harness._backend
+    ) as other:
+        told = "key type was STRING when it was stored and is now LONG; key the stream as it was, or give the operator"
+        with pytest.raises(errors.StateMigrationError, match=told):
+            other.restore(harness.snapshot())

@@ -18,12 +18,12 @@ from support.operators.spilling import Side
 
 from sparkstate import columns, errors
 from sparkstate.checkpointed import CheckpointedFunction
-from sparkstate.connected_functions import BroadcastProcessFunction
+from sparkstate.connected_functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction
 from sparkstate.functions import MIN_WATERMARK, OutputTag
 from sparkstate.operators.epoch import commit_overlays
 from sparkstate.serde.types import Types
 from sparkstate.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
-from sparkstate.testing import BroadcastHarness
+from sparkstate.testing import BroadcastHarness, KeyedBroadcastHarness
 
 RULES = MapStateDescriptor("rules", Types.STRING(), Types.STRING())
 OUT = pa.schema([("v", pa.int64()), ("rules", pa.string())])
@@ -183,3 +183,29 @@ def test_what_needs_a_key_or_would_make_slots_differ_is_refused(calls: Any, told
 
     with pytest.raises((errors.UserCodeError, errors.DeclarationError), match=told):
         one_of_each()
+
+
+class Alarms(KeyedBroadcastProcessFunction):
+    def process_element(self, row: Any, ctx: Any) -> None:
+        ctx.timer_service().register_processing_time_timer(100)
+
+    def process_broadcast_element(self, rule: Any, ctx: Any) -> None:
+        ctx.get_broadcast_state(RULES).put("all", rule.text)
+
+
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+def test_timers_left_by_a_function_with_keys_are_never_due_and_begin_no_epoch(backend: str) -> None:
+    with KeyedBroadcastHarness(
+        Alarms(), RULES, key=lambda row: row.v, key_type=Types.LONG(), backend=backend
+    ) as keyed:
+        keyed.process_broadcast_element({"text": "x"})
+        keyed.process_element({"v": 1})
+        assert keyed._subtasks.operators[0].next_timer() == (None, 100)
+        taken = keyed.snapshot()
+    with BroadcastHarness(Judge(), RULES, backend=backend) as unkeyed:
+        unkeyed.restore(taken)
+        unkeyed.process_element({"v": 1})
+        unkeyed.set_processing_time(200)
+        assert unkeyed._subtasks.operators[0].next_timer() == (None, None)
+        assert unkeyed.output() == [(1, "x")]
+        assert unkeyed.num_processing_timers() == 1

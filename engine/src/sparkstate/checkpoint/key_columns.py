@@ -55,6 +55,13 @@ def changes(uid: str, stored: Sequence[KeyColumn], declared: Sequence[KeyColumn]
             yield Change(uid, f"type of key column {column.name!r}", was.type, column.type, _HARM, remedy)
 
 
+def no_keys(uid: str, stored: str) -> Change:
+    """The change of an operator with timers into one of a stream without keys. ``stored``: the type of its keys. Other
+    state by key needs no refusal: it stays in every snapshot, and nothing asks for it."""
+    harm, remedy = "its timers would never fire", "Key its stream as before"
+    return Change(uid, "key type", stored, "none", harm, remedy)
+
+
 def _names(columns: Sequence[KeyColumn]) -> list[str]:
     return [column.name for column in columns]
 

@@ -65,8 +65,8 @@ class CheckpointMetadata(msgspec.Struct, frozen=True, kw_only=True):
     states: tuple[StateMeta, ...]
     shards: tuple[ShardHandle, ...]
     premises: dict[str, dict[str, str]] = {}
-    """By uid what an operator's state was built on (``checkpoint.premises``); those without any are left out. Empty in
-    older versions' snapshots."""
+    """By uid what an operator's state was built on (``checkpoint.premises``); empty of those without any, which older
+    versions left out."""
     key_columns: dict[str, tuple[KeyColumn, ...]] = {}
     """By uid the columns of an operator's key (``checkpoint.key_columns``); those without keys are left out. Empty in
     older versions' snapshots."""

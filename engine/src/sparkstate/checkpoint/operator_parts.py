@@ -39,6 +39,9 @@ class StoredState(msgspec.Struct, frozen=True, kw_only=True):
 
     Types are the stable descriptions of ``serde.types``. ``keys`` has the encoded map keys of broadcast state
     (``serde.composite``), each beside its value; of lists there are values alone. An empty value is None.
+
+    ``kept`` marks a union list that the slot has restored and does not declare. It is a copy of the union at that
+    restore, and the list of any slot that declares the state is newer.
     """
 
     uid: str
@@ -48,6 +51,7 @@ class StoredState(msgspec.Struct, frozen=True, kw_only=True):
     key_type: str = ""
     values: tuple[bytes, ...] = ()
     keys: tuple[bytes, ...] = ()
+    kept: bool = False
 
 
 class OperatorPart(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,44 +90,71 @@ def read(downloader: Downloader, files: Sequence[FileHandle], url: str) -> list[
     return parts
 
 
+def in_force(parts: Sequence[OperatorPart]) -> list[OperatorPart]:
+    """The parts without the kept copies of union lists that another slot declares: with both, a union would hold the
+    elements of that slot twice, and once more after every restore."""
+    declared = {_name(state) for part in parts for state in part.states if not state.kept}
+    return [
+        msgspec.structs.replace(
+            part, states=tuple(each for each in part.states if not (each.kept and _name(each) in declared))
+        )
+        for part in parts
+    ]
+
+
 def dealt_to(slot: int, slots: int, parts: Sequence[OperatorPart]) -> tuple[StoredState, ...]:
     """The share of slot ``slot`` of ``slots``. ``parts`` are those of all slots of the snapshot, in order.
 
     With as many slots as before, each keeps the elements of its split lists. Otherwise the elements of all slots, in
     order, are dealt out in turn. A slot that gets none of a
-    state's values still gets the state.
+    state's values still gets the state. It gets a list once for each type of its share of the elements.
     """
     found: dict[tuple[str, str], list[StoredState]] = {}
-    for part in parts:
-        for state in part.states:
-            found.setdefault((state.uid, state.name), []).append(state)
-    own = {(state.uid, state.name): state for state in parts[slot].states} if slots == len(parts) else None
-    return tuple(_dealt(states, slot, slots, own) for _, states in sorted(found.items()))
+    current = in_force(parts)
+    for state in (state for part in current for state in part.states):
+        found.setdefault(_name(state), []).append(state)
+    own = current[slot] if slots == len(parts) else None
+    return tuple(state for _, states in sorted(found.items()) for state in _dealt(states, slot, slots, own))
+
+
+def _name(state: StoredState) -> tuple[str, str]:
+    return state.uid, state.name
 
 
 def _dealt(
-    states: list[StoredState],
-    slot: int,
-    slots: int,
-    own: dict[tuple[str, str], StoredState] | None,
-) -> StoredState:
+    states: list[StoredState], slot: int, slots: int, own: OperatorPart | None
+) -> Sequence[StoredState]:
+    """``own`` is the slot's own part, if there are as many slots as before."""
     first = states[0]
     if first.mode == "broadcast":
-        return first
+        return (first,)
+    elements = ((state.value_type, value) for state in states for value in state.values)
     if first.mode == "union":
-        return msgspec.structs.replace(first, values=_all_values(states))
-    if own is not None:
-        empty = msgspec.structs.replace(first, values=())
-        return own.get((first.uid, first.name), empty)
-    return msgspec.structs.replace(first, values=_all_values(states)[slot::slots])
+        return _by_type(first, elements)
+    if own is None:
+        return _by_type(first, itertools.islice(elements, slot, None, slots))
+    before = [state for state in own.states if _name(state) == _name(first)]
+    return before or _by_type(first, ())
 
 
-def _all_values(states: Iterable[StoredState]) -> tuple[bytes, ...]:
-    return tuple(itertools.chain.from_iterable(state.values for state in states))
+def _by_type(state: StoredState, elements: Iterable[tuple[str, bytes]]) -> list[StoredState]:
+    """The state with these elements, once for each of their types; without elements it is empty. Elements of several
+    types are in no order that a function could know."""
+    values: dict[str, list[bytes]] = {}
+    for value_type, value in elements:
+        values.setdefault(value_type, []).append(value)
+    return [
+        msgspec.structs.replace(state, value_type=value_type, values=tuple(own), kept=False)
+        for value_type, own in (values or {state.value_type: []}).items()
+    ]
 
 
 def check_together(parts: Sequence[OperatorPart], names: Sequence[str]) -> None:
-    """Raises ``CorruptData`` unless these are the parts of one snapshot, in order. ``names`` are for messages."""
+    """Raises ``CorruptData`` unless these are the parts of one snapshot, in order. ``names`` are for messages.
+
+    The type of a state's values is that of every slot which declares it. A slot that does not declare a state writes it
+    as it was restored: a split list may have another type in each slot, and a kept union list too.
+    """
     declared: dict[tuple[str, str], tuple[str, str, str]] = {}
     for number, (part, name) in enumerate(zip(parts, names, strict=True)):
         if (part.slot, part.slots) != (number, len(parts)):
@@ -131,26 +162,36 @@ def check_together(parts: Sequence[OperatorPart], names: Sequence[str]) -> None:
                 f"{name} is the operator state of slot {part.slot} of {part.slots}, "
                 f"not of slot {number} of {len(parts)}"
             )
-        for state in part.states:
-            mine = (state.mode, state.value_type, state.key_type)
-            if declared.setdefault((state.uid, state.name), mine) != mine:
+        for state in (state for state in part.states if not state.kept):
+            mine = (state.mode, "" if state.mode == "split" else state.value_type, state.key_type)
+            if declared.setdefault(_name(state), mine) != mine:
                 raise errors.CorruptData(
-                    f"{name} has state {state.name!r} of operator {state.uid!r} as {mine}, another slot's file as "
-                    f"{declared[state.uid, state.name]}"
+                    f"{name} has state {state.name!r} of operator {state.uid!r} as {_shown(mine)}, another slot's file "
+                    f"as {_shown(declared[_name(state)])}"
                 )
+
+
+def _shown(declared: tuple[str, str, str]) -> str:
+    return " of ".join(part for part in declared if part)
 
 
 def _problem(part: OperatorPart) -> str:
     if not 0 <= part.slot < part.slots:
         return f"is of slot {part.slot} of {part.slots}, which there cannot be"
-    named = [(state.uid, state.name) for state in part.states]
-    if len(set(named)) != len(named):
+    if _has_one_twice(part.states):
         return "has a state twice"
     for state in part.states:
         problem = _problem_of(state)
         if problem:
             return f"has state {state.name!r} of operator {state.uid!r}, which {problem}"
     return ""
+
+
+def _has_one_twice(states: Sequence[StoredState]) -> bool:
+    """A split list may be there once for each type of its values, any other state once."""
+    lists = [(*_name(state), state.value_type) for state in states if state.mode == "split"]
+    named = [_name(state) for state in states if state.mode != "split"] + [*{each[:2] for each in lists}]
+    return len(set(lists)) != len(lists) or len(set(named)) != len(named)
 
 
 def _problem_of(state: StoredState) -> str:
@@ -166,6 +207,8 @@ def _problem_of(state: StoredState) -> str:
         return f"is {state.mode} and has the key type {state.key_type or 'none'}"
     if state.mode != "broadcast" and b"" in state.values:
         return "has an element without a value"
+    if state.kept and state.mode != "union":
+        return f"is {state.mode} and marked as kept"
     expected = len(state.values) if state.mode == "broadcast" else 0
     if len(state.keys) != expected:
         return f"has {len(state.keys)} keys for {len(state.values)} values"

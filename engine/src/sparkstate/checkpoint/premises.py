@@ -36,9 +36,14 @@ class Change:
         )
 
 
-def changes(uid: str, stored: Premises, declared: Premises) -> Iterator[Change]:
-    """The differences. None where ``stored`` is empty, as of snapshots of older versions."""
-    if not stored:
+def changes(uid: str, stored: Premises | None, declared: Premises) -> Iterator[Change]:
+    """The differences. There are none where ``stored`` is None, as of snapshots of older versions. An operator whose
+    state was built on no premises had a function of another kind than one that has some."""
+    if stored is None:
+        return
+    if declared and not stored:
+        of_now = ", ".join(f"{name}: {value}" for name, value in declared.items())
+        yield Change(uid, "function", "one of another kind", f"one with {of_now}")
         return
     for name in [*stored, *(name for name in declared if name not in stored)]:
         before, now = stored.get(name, "none"), declared.get(name, "none")
@@ -46,7 +51,7 @@ def changes(uid: str, stored: Premises, declared: Premises) -> Iterator[Change]:
             yield Change(uid, name, before, now)
 
 
-def check(uid: str, stored: Premises, declared: Premises, where: str) -> None:
+def check(uid: str, stored: Premises | None, declared: Premises, where: str) -> None:
     """Raise ``StateMigrationError`` for the first change. ``where`` names the snapshot."""
     for change in changes(uid, stored, declared):
         raise errors.StateMigrationError(change.message(where))

@@ -62,11 +62,7 @@ def stored_job(settings: JobSettings, declared: graph.Graph) -> StoredJob:
     """The part of the declared job that its snapshots record."""
     return StoredJob(
         operators=tuple(declared.operators),
-        premises={
-            uid: each.function.state_premises
-            for uid, each in declared.operators.items()
-            if each.function.state_premises
-        },
+        premises={uid: each.function.state_premises for uid, each in declared.operators.items()},
         key_columns=planning.key_columns(declared),
         sink_paths={n.uid: n.sink.path for n in declared.sinks if isinstance(n.sink, FileSink)},
         backend=settings.backend.type,

@@ -6,7 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from sparkstate import errors, keygroups
+from sparkstate.backends.base import TIMER_KINDS
 from sparkstate.checkpoint import key_columns, premises
+from sparkstate.checkpoint.metadata import CheckpointMetadata
 from sparkstate.checkpoint.restore import RestoredSnapshot
 from sparkstate.keygroups import KeySpace
 from sparkstate.settings import JobSettings
@@ -71,7 +73,8 @@ def _numbers(reader: str, readers: Sequence[Sequence[str]]) -> str:
 
 
 def require_premises(restored: RestoredSnapshot, declared: graph.Graph) -> None:
-    """State that was built on another size of windows, or other aggregates, would give wrong results: refuse it."""
+    """State that was built on another size of windows, or other aggregates, would give wrong results: refuse it. State
+    and timers of a function of another kind would come to one of ours, which cannot read them."""
     for change in changed_premises(restored, declared):
         raise errors.StateMigrationError(change.message(restored.plan.url))
 
@@ -80,26 +83,38 @@ def changed_premises(restored: RestoredSnapshot, declared: graph.Graph) -> Itera
     """The changes for which :func:`require_premises` refuses a job."""
     if restored.metadata is None:
         return
+    with_state = _with_keyed_state(restored.metadata)
     for uid, stored in restored.metadata.premises.items():
-        if uid in declared.operators:
+        if uid in declared.operators and (stored or uid in with_state):
             yield from premises.changes(uid, stored, declared.operators[uid].function.state_premises)
 
 
 def require_keys(restored: RestoredSnapshot, declared: graph.Graph) -> None:
-    """Keys that hash otherwise than before would not find their state: refuse them."""
+    """Keys that hash otherwise than before would not find their state, and timers of an operator that has no keys any
+    more would never fire: refuse both."""
     for change in changed_keys(restored, declared):
         raise errors.StateMigrationError(change.message(restored.plan.url))
 
 
 def changed_keys(restored: RestoredSnapshot, declared: graph.Graph) -> Iterator[premises.Change]:
     """The changes for which :func:`require_keys` refuses a job. An operator that stored nothing by key has none."""
-    if restored.metadata is None or not (stored := restored.metadata.key_columns):
+    if restored.metadata is None:
         return
-    # The state of an operator in a slot is of no key, and has no key type.
-    with_state = {state.uid for state in restored.metadata.states if state.key_type}
-    for uid, now in planning.key_columns(declared).items():
+    stored, with_state = restored.metadata.key_columns, _with_keyed_state(restored.metadata)
+    columns = planning.key_columns(declared) if stored else {}
+    for uid, now in columns.items():
         if uid in with_state and uid in stored:
             yield from key_columns.changes(uid, stored[uid], now)
+    timers = {state.uid: state.key_type for state in restored.metadata.states if state.kind in TIMER_KINDS}
+    for uid, operator in declared.operators.items():
+        if uid in timers and not operator.keys:
+            yield key_columns.no_keys(uid, timers[uid])
+
+
+def _with_keyed_state(metadata: CheckpointMetadata) -> set[str]:
+    """The uids of operators that stored anything by key, timers included. The state of an operator in a slot is of no
+    key, and has no key type."""
+    return {state.uid for state in metadata.states if state.key_type}
 
 
 def key_space(settings: JobSettings, restored: RestoredSnapshot) -> KeySpace:

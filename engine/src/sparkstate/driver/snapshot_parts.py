@@ -48,7 +48,7 @@ class StoredJob:
     operators: tuple[str, ...]
     """Their uids."""
     premises: Mapping[str, Mapping[str, str]]
-    """Of those that have any (``checkpoint.premises``)."""
+    """Of each, empty of those that have none (``checkpoint.premises``)."""
     key_columns: Mapping[str, tuple[KeyColumn, ...]] = field(default_factory=dict)
     """Of those that have keys."""
     sink_paths: Mapping[str, str]

@@ -135,6 +135,8 @@ KEEPS_LIVES: Final = (
 )
 """The remedy where a store cannot adopt a time-to-live."""
 AS_BEFORE: Final = "declare it as it was, or give the new state another name"
+TIMERS_AS_BEFORE: Final = "key the stream as it was, or give the operator another uid"
+"""The remedy for timers, which have no name of the job's."""
 
 
 def compare(stored: Declaration, declared: Declaration, *, reads_all: bool = False) -> Verdict:
@@ -152,7 +154,9 @@ def compare(stored: Declaration, declared: Declaration, *, reads_all: bool = Fal
             what, shown = part.replace("_", " "), (_shown(before), _shown(now))
             why = enum_changes.refused_keys(before, now)
             if why is not None:
-                return _refused(declared, what, "", *shown, f"{why}{AS_BEFORE}")
+                # Of all kinds of state, timers alone have no values.
+                remedy = AS_BEFORE if declared.value_type is not None else TIMERS_AS_BEFORE
+                return _refused(declared, what, "", *shown, f"{why}{remedy}")
             of_keys.append(f"the {what} was {shown[0]} and is now {shown[1]}")
     return _of_values(stored.value_type, declared, tuple(of_keys), reads_all)
 

@@ -59,7 +59,7 @@ def read(
                     yield from _of_file(canonical.CanonicalFile(path), chosen)
             shutil.rmtree(folder, ignore_errors=True)
         if parts := snapshot.metadata.operator_state:
-            for part in operator_parts.read(downloader, parts, snapshot.store.url):
+            for part in operator_parts.in_force(operator_parts.read(downloader, parts, snapshot.store.url)):
                 for each in part.states:
                     if chosen.has(each.uid, each.name):
                         yield from _of_operator(each, part.slot)

@@ -13,7 +13,7 @@ import itertools
 import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -50,8 +50,9 @@ class HarnessSnapshot:
     """Its number, which the function was told."""
     operator_state: tuple[bytes, ...] = ()
     """Of each subtask."""
-    premises: Mapping[str, str] = field(default_factory=dict)
-    """Facts that the state depends on, such as the size of windows; a function with others is refused."""
+    premises: Mapping[str, str] | None = None
+    """Facts that the state depends on, such as the size of windows; a function with others is refused. None: nothing
+    is stored by key."""
 
 
 class KeyedProcessHarness:
@@ -270,7 +271,7 @@ class KeyedProcessHarness:
             self._clock.now_ms(),
             self._checkpoints,
             parts,
-            dict(self._spec.function.state_premises),
+            dict(self._spec.function.state_premises) if self._has_tables() else None,
         )
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
@@ -346,6 +347,10 @@ class KeyedProcessHarness:
             raise ValueError("backend is None; name one, or leave the argument out")
         settings = StateBackendSettings(managed_memory_bytes=_MEMORY_BYTES)
         return loader.create_store_factory(chosen.effective_settings(settings), directory)
+
+    def _has_tables(self) -> bool:
+        """Whether anything may be stored by key, timers included."""
+        return any(store.tables() for store in self._stores.values())
 
     def _stop(self) -> None:
         closes, self._closes = self._closes, []

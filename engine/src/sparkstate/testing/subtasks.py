@@ -120,6 +120,7 @@ def dealt(checkpoint_id: int, stored: Sequence[bytes], parallelism: int) -> list
     """The share of each of so many subtasks in a snapshot with this operator state."""
     names = [f"operator state {number}" for number in range(len(stored))]
     parts = list(map(operator_parts.decode, stored, names))
+    operator_parts.check_together(parts, names)
     return [
         Restored(
             checkpoint_id=checkpoint_id,

@@ -164,6 +164,13 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
             self._open(context)
             self._context.is_open = self._operator_states.may_declare = False
             self._tables.set_handles(self._context.handles.values())
+            self._require_timers_of_these_keys()
+
+    def _require_timers_of_these_keys(self) -> None:
+        """A table is compared with its declaration when it is asked for. Nobody declares timers, so those of another
+        type of keys would be found by the first row that sets one."""
+        for domain in TimeDomain:
+            self._tables.timer_tables(domain)
 
     def close(self) -> None:
         with self._lock:

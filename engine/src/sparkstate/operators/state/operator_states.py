@@ -6,11 +6,13 @@ they belong to the overlay of an attempt, so that an attempt that is dropped lea
 them if the call succeeds.
 
 States that were restored and that nobody has declared yet are kept as bytes, and go into the next snapshot as they are.
+So a list that only some slots declare comes back in several types once its type has changed.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import struct
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
@@ -67,8 +69,8 @@ class _Kept:
         self._stored = stored
 
     def encode(self) -> StoredState:
-        """As it was restored."""
-        return self._stored
+        """As it was restored; a union list is marked, because every slot that declares it has a newer one."""
+        return msgspec.structs.replace(self._stored, kept=self._stored.mode == "union")
 
 
 class OperatorStates(operator_state.OperatorStateStore):
@@ -80,7 +82,10 @@ class OperatorStates(operator_state.OperatorStateStore):
     ) -> None:
         self._uid = uid
         self._memory = memory or OperatorStateMemory()
-        self._undeclared = {state.name: state for state in restored}
+        self._undeclared: dict[str, list[StoredState]] = {}
+        """By name; a list once for each type of its values."""
+        for state in restored:
+            self._undeclared.setdefault(state.name, []).append(state)
         self._handles: dict[str, _Handle] = {}
         self._at_once: Changes | None = None
         """Within :meth:`at_once`, its changes."""
@@ -109,8 +114,7 @@ class OperatorStates(operator_state.OperatorStateStore):
         if isinstance(known, BroadcastHandle):
             return known
         handle = BroadcastHandle(self._uid, state_descriptor.name, key_type, value_type)
-        stored = self._take(state_descriptor.name, "broadcast", value_type, key_type)
-        if stored is not None:
+        for stored in self._take(state_descriptor.name, "broadcast", value_type, key_type):
             unpacked = (self._unpacked(state_descriptor.name, key_type, key) for key in stored.keys)
             handle.restore(dict(zip(unpacked, map(value_type.decode, stored.values), strict=True)))
         self._add(handle)
@@ -139,8 +143,9 @@ class OperatorStates(operator_state.OperatorStateStore):
             return known
         handle = ListHandle(self._uid, descriptor.name, mode, descriptor.type_info)
         stored = self._take(descriptor.name, mode, descriptor.type_info, None)
-        if stored is not None:
-            handle.restore([descriptor.type_info.decode(value) for value in stored.values])
+        if stored:
+            decode = descriptor.type_info.decode
+            handle.restore([decode(value) for each in stored for value in each.values])
         self._add(handle)
         return handle
 
@@ -182,21 +187,18 @@ class OperatorStates(operator_state.OperatorStateStore):
 
     def _take(
         self, name: str, mode: Mode, value_type: TypeInformation, key_type: TypeInformation | None
-    ) -> StoredState | None:
-        """The stored state, in the type that is declared now; None if there is none."""
-        stored = self._undeclared.get(name)
-        if stored is None:
-            return None
-        before = _shown(stored.mode, stored.value_type, stored.key_type)
-        now = _shown(mode, value_type.describe(), _described(key_type))
-        if before != now:
-            stored = self._migrated(
-                stored, StateTypes(self._uid, name, mode, key_type, value_type), before, now
-            )
-        del self._undeclared[name]
-        return stored
+    ) -> list[StoredState]:
+        """The stored state, all of it in the type that is declared now; empty if there is none."""
+        declared = StateTypes(self._uid, name, mode, key_type, value_type)
+        taken = [self._migrated(stored, declared) for stored in self._undeclared.get(name, ())]
+        self._undeclared.pop(name, None)
+        return taken
 
-    def _migrated(self, stored: StoredState, declared: StateTypes, before: str, now: str) -> StoredState:
+    def _migrated(self, stored: StoredState, declared: StateTypes) -> StoredState:
+        before = _shown(stored.mode, stored.value_type, stored.key_type)
+        now = _shown(declared.kind, _described(declared.value_type), _described(declared.key_type))
+        if before == now:
+            return stored
         was = StateTypes.parse(self._uid, stored.name, stored.mode, stored.key_type, stored.value_type)
         verdict = evolution.compare(was, declared, reads_all=True)
         if verdict.is_refused:
@@ -257,7 +259,7 @@ class OperatorStates(operator_state.OperatorStateStore):
 
     def _sizes_with(self, changes: Changes, is_guess: bool) -> dict[str, int]:
         """Bytes of each state with ``changes``."""
-        sizes = {state.name: operator_state_memory.of_stored(state) for state in self._undeclared.values()}
+        sizes = {name: _size_of(kept) for name, kept in self._undeclared.items()}
         for name, handle in self._handles.items():
             judge = handle.guess_with if is_guess else handle.size_with
             sizes[name] = judge(changes[name]) if name in changes else handle.size_bytes
@@ -269,8 +271,10 @@ class OperatorStates(operator_state.OperatorStateStore):
             for h in self._handles.values()
         ]
         kept = [
-            OperatorStateSize(self._uid, s.name, s.mode, len(s.values), operator_state_memory.of_stored(s))
-            for s in self._undeclared.values()
+            OperatorStateSize(
+                self._uid, name, kept[0].mode, sum(len(each.values) for each in kept), _size_of(kept)
+            )
+            for name, kept in self._undeclared.items()
         ]
         return [*handles, *kept]
 
@@ -319,14 +323,20 @@ class OperatorStates(operator_state.OperatorStateStore):
 
     def images(self, is_first: bool) -> list[StateImage]:
         """The committed state for a snapshot. Broadcast state is in that of the first slot alone. So is a union that
-        nobody declares any more: every slot holds all of it, and the next restore gives every slot all parts."""
+        is not declared: every slot holds all of it, and the next restore gives every slot all parts."""
         handles = [h for h in self._handles.values() if is_first or h.mode != "broadcast"]
-        kept = [state for state in self._undeclared.values() if is_first or state.mode == "split"]
+        undeclared = itertools.chain.from_iterable(self._undeclared.values())
+        kept = [state for state in undeclared if is_first or state.mode == "split"]
         return [*map(_Image, handles), *map(_Kept, kept)]
 
 
-def _described(key_type: TypeInformation | None) -> str:
-    return "" if key_type is None else key_type.describe()
+def _size_of(kept: Sequence[StoredState]) -> int:
+    """Bytes of a state that nobody has declared."""
+    return sum(map(operator_state_memory.of_stored, kept))
+
+
+def _described(kind: TypeInformation | None) -> str:
+    return "" if kind is None else kind.describe()
 
 
 def _shown(mode: str, value_type: str, key_type: str) -> str:

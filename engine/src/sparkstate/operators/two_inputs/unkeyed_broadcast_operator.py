@@ -24,3 +24,7 @@ class UnkeyedBroadcastOperator(BroadcastOperator):
 
     def _fire(self, overlay: Overlay, watermark: int) -> None:
         """There are no timers without keys."""
+
+    def next_timer(self) -> tuple[int | None, int | None]:
+        """None. Timers that were restored stay in state: told as due, they would begin an epoch again and again."""
+        return None, None
