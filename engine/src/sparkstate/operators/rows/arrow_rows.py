@@ -32,7 +32,7 @@ def column_values(array: pa.Array) -> list[Any]:
         return array.to_numpy(zero_copy_only=False).tolist()  # type: ignore[no-any-return]
     convert = _dict_maker(kind) if pa.types.is_nested(kind) else None
     given = array.to_pylist()
-    return given if convert is None else [_optional(convert, value) for value in given]  # type: ignore[no-any-return]
+    return given if convert is None else [_optional(convert, value) for value in given]
 
 
 @functools.lru_cache(maxsize=1024)

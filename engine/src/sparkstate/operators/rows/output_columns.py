@@ -11,7 +11,7 @@ import contextlib
 import functools
 import itertools
 import numbers
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -21,7 +21,6 @@ from sparkstate.serde import row
 
 _SHOWN_CHARACTERS: Final = 500
 _REFUSED: Final = (pa.ArrowException, TypeError, ValueError, OverflowError)
-_WHOLE: Final = (int, np.integer, type(None))
 
 
 class OutputError(Exception):
@@ -117,13 +116,14 @@ def _require_whole(values: Sequence[Any], kind: pa.DataType, array: pa.Array | N
     with np.errstate(over="ignore"), contextlib.suppress(Exception):
         if type(sum(given)) is int:
             return
-    if not all(issubclass(each, _WHOLE) for each in set(map(type, values))):
+    if not all(each is type(None) or hasattr(each, "__index__") for each in set(map(type, values))):
         _require_equal(values, kind, "yield int(value) or round(value), or declare it as double")
 
 
 def _require_equal(values: Sequence[Any], kind: pa.DataType, remedy: str) -> None:
     for value, kept in zip(values, pa.array(values, kind).to_pylist(), strict=True):
-        if kept is not None and not isinstance(value, pa.Scalar) and value != kept:
+        is_exact = hasattr(value, "__index__") or isinstance(value, pa.Scalar)
+        if kept is not None and not is_exact and value != kept:
             raise _Unfit(value, f"it would become {kept!r}; {remedy}")
 
 
@@ -145,22 +145,25 @@ def _remedy(kind: pa.DataType) -> str:
 def _require_parts(values: Sequence[Any], kind: pa.DataType) -> None:
     """The same for lists, maps and structs; there is no null among them."""
     if pa.types.is_struct(kind):
-        structs = [_fields_of(value, kind) for value in values]
-        for field in kind:
-            if _is_looked_at(field.type):
-                _require_kept([struct.get(field.name) for struct in structs], field.type)
+        _require_fields(values, kind)
     elif pa.types.is_map(kind):
         pairs = [pair for value in values for pair in (value.items() if hasattr(value, "items") else value)]
         for number, part in enumerate((kind.key_type, kind.item_type)):
             if _is_looked_at(part):
                 _require_kept([pair[number] for pair in pairs], part)
     else:
-        text = next((value for value in values if isinstance(value, str)), None)
-        if text is not None:
-            raise _Unfit(text, "a list of its characters would be there; yield [value]")
-        if _is_looked_at(kind.value_type):
-            lists = [value for value in values if not _has_only_integers(value)]
-            _require_kept(list(itertools.chain.from_iterable(lists)), kind.value_type)
+        _require_elements(values, kind.value_type)
+
+
+def _require_elements(lists: Sequence[Any], kind: pa.DataType) -> None:
+    kinds = set(map(type, lists))
+    if any(issubclass(each, str) for each in kinds):
+        text = next(value for value in lists if isinstance(value, str))
+        raise _Unfit(text, "a list of its characters would be there; yield [value]")
+    if any(hasattr(each, "dtype") for each in kinds):
+        lists = [value for value in lists if not _has_only_integers(value)]
+    if _is_looked_at(kind):
+        _require_kept(list(itertools.chain.from_iterable(lists)), kind)
 
 
 def _has_only_integers(value: Any) -> bool:
@@ -168,9 +171,29 @@ def _has_only_integers(value: Any) -> bool:
     return getattr(getattr(value, "dtype", None), "kind", "") in ("i", "u")
 
 
-def _fields_of(value: Any, kind: pa.StructType) -> Mapping[str, Any]:
+def _require_fields(structs: Sequence[Any], kind: pa.StructType) -> None:
+    names = _names(kind)
+    kinds = set(map(type, structs))
+    if kinds != {tuple} and not (kinds == {dict} and all(map(frozenset(names).issuperset, structs))):
+        structs = [_fields_of(value, names) for value in structs]
+    for number, field in enumerate(kind):
+        if _is_looked_at(field.type):
+            _require_kept(_at(number if kinds == {tuple} else field.name, structs), field.type)
+
+
+def _at(place: int | str, structs: Sequence[Any]) -> list[Any]:
+    if isinstance(place, int):
+        return [struct[place] for struct in structs]
+    return [struct.get(place) for struct in structs]
+
+
+@functools.lru_cache(maxsize=1024)
+def _names(kind: pa.StructType) -> tuple[str, ...]:
+    return tuple([field.name for field in kind])
+
+
+def _fields_of(value: Any, names: tuple[str, ...]) -> dict[str, Any]:
     """A value in the place of a struct, by the names of the fields."""
-    names = tuple([field.name for field in kind])
     if isinstance(value, tuple):
         arranged = row.arranged(value, names)
         if arranged is None:
@@ -178,7 +201,7 @@ def _fields_of(value: Any, kind: pa.StructType) -> Mapping[str, Any]:
         if arranged is not value:
             raise _NamedRows
         return dict(zip(names, value, strict=True))
-    fields = dict(value)  # of a dict, or of pairs
+    fields = value if isinstance(value, dict) else dict(value)  # of pairs
     unknown = [str(name) for name in fields if name not in names]
     if unknown:
         raise _Unfit(value, f"the struct has no field {', '.join(unknown)}; it has: {', '.join(names)}")
@@ -190,10 +213,10 @@ def _arranged(value: Any, kind: pa.DataType) -> Any:
     if value is None or not pa.types.is_nested(kind) or isinstance(value, str):
         return value
     if pa.types.is_struct(kind):
-        names = tuple([field.name for field in kind])
+        names = _names(kind)
         items = row.arranged(value, names) if isinstance(value, tuple) else None
         if items is None:
-            items = list(map(_fields_of(value, kind).get, names))
+            items = list(map(_fields_of(value, names).get, names))
         return tuple([_arranged(item, field.type) for item, field in zip(items, kind, strict=True)])
     if pa.types.is_map(kind):
         pairs = value.items() if hasattr(value, "items") else value
