@@ -6,6 +6,8 @@ import collections
 import datetime
 import decimal
 import fractions
+import time
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -101,14 +103,25 @@ def test_a_number_is_refused_among_times_within_a_column(kind: pa.DataType) -> N
         ({5: 1}, pa.map_(kind, LONG)),
     ):
         with pytest.raises(
-            OutputError, match="the value 5 .* does not fit column 'c' .*a number has no unit here"
+            OutputError, match=r"the value 5 .* does not fit column 'c' .*a number has no unit here"
         ):
             column(within, None, wrapped)
 
 
+@pytest.fixture
+def local_zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The machine is not in UTC."""
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("local_zone")
 def test_times_of_python_are_taken_and_those_without_a_zone_count_as_utc() -> None:
-    berlin = datetime.timezone(datetime.timedelta(hours=2))
-    local = datetime.datetime(2024, 1, 1, 14, tzinfo=berlin)
+    assert datetime.datetime.fromtimestamp(0).hour == 19
+    local = datetime.datetime(2024, 1, 1, 14, tzinfo=datetime.timezone(datetime.timedelta(hours=2)))
     assert column(TIME, NOON, NOON.replace(tzinfo=None), local, None) == [NOON, NOON, NOON, None]
     assert column(pa.list_(TIME), [NOON.replace(tzinfo=None)]) == [[NOON]]
     assert column(pa.date32(), NOON.date()) == [NOON.date()]

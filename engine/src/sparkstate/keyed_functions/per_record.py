@@ -83,7 +83,7 @@ class Map(_Wrapped):
         made = self._call(value)
         if made is None:
             raise TypeError(
-                "map returned None, which is no row: return a row, or (None,) for a null; "
+                "map returned None instead of a row: return a row, or (None,) for a null; "
                 "to leave rows out, use flat_map or filter"
             )
         return (made,)

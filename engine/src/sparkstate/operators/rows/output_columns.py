@@ -27,7 +27,7 @@ class OutputError(Exception):
     """A yielded row does not fit the output's columns; the message says which and why."""
 
 
-class _Unfit(Exception):
+class _ChangedValue(Exception):
     """A value that the column would hold as another one; the message is the rest of the sentence about it."""
 
     def __init__(self, value: Any, why: str) -> None:
@@ -48,8 +48,8 @@ def to_array(values: Sequence[Any], field: pa.Field) -> pa.Array:
             if not pa.types.is_nested(field.type):
                 raise
             return _made([_arranged(value, field.type) for value in values], field.type)
-    except _Unfit as unfit:
-        raise OutputError(f"{_misfit(unfit.value, field)}: {unfit}") from None
+    except _ChangedValue as changed:
+        raise OutputError(f"{_misfit(changed.value, field)}: {changed}") from None
     except _REFUSED as error:
         raise _refusal(values, field, error) from error
 
@@ -87,8 +87,8 @@ def _misfit(value: Any, field: pa.Field) -> str:
 
 
 def _require_kept(values: Sequence[Any], kind: pa.DataType, array: pa.Array | None = None) -> None:
-    """Raise ``_Unfit`` for a value that an array of this type holds as another one. Arrow takes all of the values;
-    ``array`` is what it makes of them, if that is known."""
+    """Raise ``_ChangedValue`` for a value that an array of this type holds as another one. Arrow takes all of the
+    values; ``array`` is what it makes of them, if that is known."""
     if pa.types.is_integer(kind):
         _require_whole(values, kind, array)
     elif pa.types.is_float32(kind):
@@ -124,14 +124,14 @@ def _require_equal(values: Sequence[Any], kind: pa.DataType, remedy: str) -> Non
     for value, kept in zip(values, pa.array(values, kind).to_pylist(), strict=True):
         is_exact = hasattr(value, "__index__") or isinstance(value, pa.Scalar)
         if kept is not None and not is_exact and value != kept:
-            raise _Unfit(value, f"it would become {kept!r}; {remedy}")
+            raise _ChangedValue(value, f"it would become {kept!r}; {remedy}")
 
 
 def _require_times(values: Sequence[Any], kind: pa.DataType) -> None:
     counts = tuple(each for each in set(map(type, values)) if issubclass(each, numbers.Number))
     if counts:
         value = next(value for value in values if isinstance(value, counts))
-        raise _Unfit(value, f"a number has no unit here; {_remedy(kind)}, or declare it as bigint")
+        raise _ChangedValue(value, f"a number has no unit here; {_remedy(kind)}, or declare it as bigint")
 
 
 def _remedy(kind: pa.DataType) -> str:
@@ -159,7 +159,7 @@ def _require_elements(lists: Sequence[Any], kind: pa.DataType) -> None:
     kinds = set(map(type, lists))
     if any(issubclass(each, str) for each in kinds):
         text = next(value for value in lists if isinstance(value, str))
-        raise _Unfit(text, "a list of its characters would be there; yield [value]")
+        raise _ChangedValue(text, "a list of its characters would be there; yield [value]")
     if any(hasattr(each, "dtype") for each in kinds):
         lists = [value for value in lists if not _has_only_integers(value)]
     if _is_looked_at(kind):
@@ -197,14 +197,16 @@ def _fields_of(value: Any, names: tuple[str, ...]) -> dict[str, Any]:
     if isinstance(value, tuple):
         arranged = row.arranged(value, names)
         if arranged is None:
-            raise _Unfit(value, f"it has other names than the struct: {', '.join(names)}")
+            raise _ChangedValue(value, f"it has other names than the struct: {', '.join(names)}")
         if arranged is not value:
             raise _NamedRows
         return dict(zip(names, value, strict=True))
     fields = value if isinstance(value, dict) else dict(value)  # of pairs
     unknown = [str(name) for name in fields if name not in names]
     if unknown:
-        raise _Unfit(value, f"the struct has no field {', '.join(unknown)}; it has: {', '.join(names)}")
+        raise _ChangedValue(
+            value, f"the struct has no field {', '.join(unknown)}; it has: {', '.join(names)}"
+        )
     return fields
 
 
