@@ -14,6 +14,7 @@ from sparkstate import (
     ReduceFunction,
     Types,
     ValueStateDescriptor,
+    errors,
 )
 from sparkstate.keyed_functions import per_record
 from sparkstate.testing import KeyedProcessHarness
@@ -83,6 +84,14 @@ ROWS = (("a", 1), ("b", 2), ("a", 4))
 )
 def test_rows_come_out_as_from_pyflink(function: KeyedProcessFunction, expected: list[Any]) -> None:
     assert run(function, *ROWS) == expected
+
+
+def test_a_map_that_returns_nothing_is_told() -> None:
+    with pytest.raises(
+        errors.UserCodeError, match=r"row Row\(k='a', v=1\): .*map returned None.*\(None,\) for a null"
+    ):
+        run(per_record.Map(lambda row: None), *ROWS)
+    assert run(per_record.Map(lambda row: (None,)), *ROWS) == [(None,)] * 3
 
 
 def test_an_object_is_opened_once_and_closed() -> None:

@@ -14,6 +14,7 @@ from support.operators import driven as ops
 from sparkstate import columns, errors
 from sparkstate.batches.functions import KeyedBatchFunction
 from sparkstate.functions import MAX_WATERMARK
+from sparkstate.operators.rows import frames
 from sparkstate.serde.types import Types
 from sparkstate.state.descriptors import ValueStateDescriptor
 
@@ -109,6 +110,27 @@ def test_columns_have_the_types_of_the_output(given, wanted):
     (found,) = ops.run(operator, ("a", 1, 5)).output()
     assert found.schema == schema
     assert found.column("found").to_pylist() == given.to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted", "remedy"),
+    [
+        (pa.int64(), pa.timestamp("us", "UTC"), r"cast\(pa.timestamp\('ms', 'UTC'\)\)"),
+        (pa.int32(), pa.date32(), "declare it as bigint"),
+        (pa.timestamp("us"), pa.int64(), r"cast\(pa.int64\(\)\) gives milliseconds"),
+    ],
+    ids=str,
+)
+def test_numbers_are_no_times_and_times_no_numbers(given, wanted, remedy):
+    for within in (
+        lambda kind: kind,
+        pa.list_,
+        lambda kind: pa.map_(pa.string(), kind),
+        lambda kind: pa.struct([("f", kind)]),
+    ):
+        frame = pa.record_batch({"found": pa.nulls(1, within(given))})
+        with pytest.raises(frames.FrameError, match=f"column 'found': .* has no unit .*{remedy}"):
+            frames.fitted(frame, pa.schema([("found", within(wanted))]))
 
 
 def test_its_categories_are_written_into_state_as_text():

@@ -11,6 +11,7 @@ from support.operators import driven as ops
 
 from sparkstate import errors
 from sparkstate.functions import MIN_WATERMARK, KeyedProcessFunction, OutputTag
+from sparkstate.operators import compiled
 from sparkstate.operators.epoch import commit_overlays
 from sparkstate.serde.types import Types
 from sparkstate.state.descriptors import ValueStateDescriptor
@@ -50,6 +51,31 @@ def test_a_row_may_be_yielded_as(row):
     ]
 
 
+@pytest.mark.parametrize("is_compiled", ["0", "1"])
+def test_a_row_of_the_input_goes_by_its_names_wherever_the_output_has_them(is_compiled, monkeypatch):
+    """Both columns hold whole numbers, so that nothing but the names tells them apart."""
+
+    class Same(KeyedProcessFunction):
+        def process_element(self, value, ctx):
+            yield value
+            yield value.low, value.high
+
+    monkeypatch.setenv(compiled.VARIABLE, is_compiled)
+    batch = ops.make_batch(("a", 9, 1), ("b", 8, 1))
+    batch = batch.append_column("high", batch.column("amount")).append_column("low", pa.array([1, 2]))
+    for names in (["low", "high"], ["lowest", "high"]):
+        schema = pa.schema([(name, pa.int64()) for name in names])
+        keyed = {"key_columns": ("low",), "key_type": Types.LONG(), "row_columns": ("high", "low")}
+        operator = ops.make_operator(Same(), output_schema=schema, **keyed)
+        overlay = operator.begin(1, MIN_WATERMARK, 0)
+        if names[0] == "low":
+            operator.process_batch(overlay, batch)
+            assert ops.rows_of(overlay) == [(1, 9)] * 2 + [(2, 8)] * 2
+        else:
+            with pytest.raises(errors.UserCodeError, match=r"the row Row\(high=9, low=1\) has other names"):
+                operator.process_batch(overlay, batch)
+
+
 def test_a_single_column_may_be_yielded_bare():
     schema = pa.schema([("n", pa.float64())])
     operator = ops.make_operator(Yields(1.5, 2), output_schema=schema)
@@ -63,6 +89,9 @@ def test_a_single_column_may_be_yielded_bare():
         pytest.param(("u", 1, 2), "has 3 values", id="long"),
         pytest.param(("u", "x"), "'x' .*str.* does not fit column 'amount' of type int64", id="wrong type"),
         pytest.param(("u", 2**63), "9223372036854775808 .* does not fit column 'amount'", id="too large"),
+        pytest.param(
+            ("u", 1.5), "1.5 .* does not fit column 'amount' of type int64: it would", id="fraction"
+        ),
         pytest.param({"user": "u"}, "other names than the output", id="missing name"),
         pytest.param("u", "'u' is not a row", id="no row"),
     ],
@@ -120,6 +149,8 @@ def test_columns_of_every_kind_reach_the_function_with_their_nulls():
         "b": pa.array([True, None, False]),
         "d": pa.array([datetime.date(2013, 1, 1), None, None]),
         "l": pa.array([[1], None, []], pa.list_(pa.int64())),
+        "m": pa.array([[("k", 1)], None, []], pa.map_(pa.string(), pa.int64())),
+        "r": pa.array([{"x": 1}, None, {"x": None}], pa.struct([("x", pa.int64())])),
     }
     batch = ops.make_batch(("a", 1, 1), (None, 2, 2), ("c", 3, 3))
     for name, array in values.items():
@@ -127,9 +158,9 @@ def test_columns_of_every_kind_reach_the_function_with_their_nulls():
     operator = ops.make_operator(Collect(), row_columns=("user", *values))
     operator.process_batch(operator.begin(1, MIN_WATERMARK, 0), batch)
     assert seen == [
-        ("a", 1, 0.5, "x", True, datetime.date(2013, 1, 1), [1]),
-        (None, None, None, None, None, None, None),
-        ("c", 3, math.inf, "", False, None, []),
+        ("a", 1, 0.5, "x", True, datetime.date(2013, 1, 1), [1], {"k": 1}, {"x": 1}),
+        (None,) * 9,
+        ("c", 3, math.inf, "", False, None, [], {}, {"x": None}),
     ]
 
 

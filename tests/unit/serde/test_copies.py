@@ -79,11 +79,13 @@ def test_rows_keep_their_class(make: Any) -> None:
     assert (type(found), found) == (type(row), ("a", [1]))
 
 
-def test_rows_of_spark_are_rows_by_position() -> None:
+def test_rows_of_spark_keep_their_names() -> None:
     items = [1]
     found = copied(pyspark.sql.Row(k="a", items=items))
+    without = copied(pyspark.sql.Row("a", items))
     items.append(2)
-    assert found == ("a", [1])
+    assert (found, found.asDict()) == (("a", [1]), {"k": "a", "items": [1]})
+    assert (type(without), without) == (tuple, ("a", [1]))
 
 
 def test_buffers_arrays_and_sets_are_copied() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pandas
+import pyspark.sql
 import pytest
 
 from sparkstate import errors
@@ -186,6 +187,37 @@ def test_a_type_that_is_mutable_cannot_be_the_key_of_a_map(declared):
     assert not declared.is_key_type
     with pytest.raises(errors.StateError, match="cannot be the key type of a map"):
         Types.MAP(declared, Types.LONG())
+
+
+BOUNDS = Types.ROW_NAMED(["low", "high"], [Types.LONG(), Types.LONG()])
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        (1, 9),
+        [1, 9],
+        {"high": 9, "low": 1},
+        Row.of(low=1, high=9),
+        Row.of(high=9, low=1),
+        Row((1, 9)),
+        pyspark.sql.Row(high=9, low=1),
+        pyspark.sql.Row(1, 9),
+    ],
+    ids=repr,
+)
+def test_a_value_with_names_goes_by_them_into_a_row_of_names(value):
+    row = BOUNDS.normalize(value)
+    assert (row.low, row.high) == (1, 9)
+    assert Types.LIST(BOUNDS).normalize([value]) == [row]
+
+
+@pytest.mark.parametrize("value", [Row.of(lo=1, high=9), pyspark.sql.Row(high=9, lo=1)])
+def test_a_row_of_other_names_does_not_fit_a_row_of_names(value):
+    with pytest.raises(
+        errors.SerializationError, match=r'Row\(.*does not fit the declared type ROW<"low":LONG,"high"'
+    ):
+        BOUNDS.normalize(value)
 
 
 def test_a_row_reads_by_name_and_position_and_survives_pickle():

@@ -80,7 +80,13 @@ class Map(_Wrapped):
         super().__init__(given, "map", MapFunction)
 
     def process_element(self, value: Any, ctx: Context) -> Iterable[Any]:
-        return (self._call(value),)
+        made = self._call(value)
+        if made is None:
+            raise TypeError(
+                "map returned None instead of a row: return a row, or (None,) for a null; "
+                "to leave rows out, use flat_map or filter"
+            )
+        return (made,)
 
 
 class FlatMap(_Wrapped):

@@ -60,7 +60,8 @@ class TupleType(TypeInformation):
 
 
 class RowType(TypeInformation):
-    """ROW and ROW_NAMED: fields may be null. A value is a ``Row``; tuples, lists and dicts by name are taken too.
+    """ROW and ROW_NAMED: fields may be null. A value is a ``Row``. Tuples and lists are taken by position, other rows
+    and dicts by name.
 
     ``aliases``, ``defaults`` and ``dropped`` say how a row that was stored with other fields becomes one of these
     (``evolution``). They do not belong to the type.
@@ -111,9 +112,17 @@ class RowType(TypeInformation):
     def normalize(self, value: Any) -> row.Row:
         if isinstance(value, Mapping) and self.names is not None and set(value) == set(self.names):
             value = [value[name] for name in self.names]
+        elif type(value) is not tuple and isinstance(value, tuple) and self.names is not None:
+            value = self._arranged(value, self.names)
         if not isinstance(value, (tuple, list)) or len(value) != len(self.fields):
             raise self.refuse(value)
         return self._map(value, "normalize")
+
+    def _arranged(self, value: tuple[Any, ...], names: tuple[str, ...]) -> Sequence[Any]:
+        found = row.arranged(value, names)
+        if found is None:
+            raise self.refuse(value)
+        return found
 
     def pack(self, value: Any) -> tuple[Any, ...]:
         return tuple(self._map(value, "pack"))

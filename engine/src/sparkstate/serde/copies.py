@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from sparkstate.serde.row import Row
+from sparkstate.serde.row import Row, row_class
 
 FIXED: Final[frozenset[type]] = frozenset(
     {
@@ -58,13 +58,14 @@ def _copy_of(kind: type) -> _Copy:
 
 
 def _copy_of_tuple(kind: type) -> _Copy:
-    # Tuples of other classes, such as pyspark's rows, count by the positions of their values.
+    # Each of pyspark's rows has names of its own. Tuples of other classes count by the positions of their values.
     make: _Copy = kind if issubclass(kind, Row) else getattr(kind, "_make", tuple)
 
     def copy(item: Any) -> Any:
         for value in item:
             if type(value) not in FIXED:
-                return make(_elements(item))
+                names = () if make is kind else getattr(item, "__fields__", ())
+                return (row_class(names) if names else make)(_elements(item))
         return item
 
     return copy

@@ -70,3 +70,21 @@ def _row_class(fields: tuple[str, ...]) -> type[Row]:
 def row_class(fields: Sequence[str]) -> type[Row]:
     """The class of rows with these fields; the same class for the same names. ``row_class(names)(values)``."""
     return _row_class(tuple(fields))
+
+
+def names_of(value: Any) -> tuple[str, ...]:
+    """The names that a tuple gives its values: those of a ``Row``, of PySpark's ``Row``, or of a named tuple; empty if
+    it has none."""
+    names = getattr(value, "__fields__", None) or getattr(value, "_fields", None)
+    return tuple(names) if isinstance(names, (tuple, list)) else ()
+
+
+def arranged(values: tuple[Any, ...], names: tuple[str, ...]) -> Sequence[Any] | None:
+    """The values of a tuple in the order of these names. A tuple without names is taken by position, and so is a named
+    tuple whose names are others. None: a ``Row`` has other names."""
+    own = names_of(values)
+    if not own or own == names:
+        return values
+    if len(own) == len(names) and set(own) == set(names):
+        return [values[own.index(name)] for name in names]
+    return None if getattr(values, "__fields__", None) else values

@@ -117,7 +117,9 @@ def to_values(array: pa.Array, declared: TypeInformation) -> list[Any]:
     is_decimal = isinstance(declared, scalars.DecimalType) and pa.types.is_decimal(array.type)
     if is_decimal and array.type != arrow_type(declared):
         return array.to_pylist()  # type: ignore[no-any-return]
-    values = arrow_rows.column_values(cast(array, declared))
+    made = cast(array, declared)
+    # A map's entries are read as pairs here, because its keys may be structs.
+    values = made.to_pylist() if pa.types.is_nested(made.type) else arrow_rows.column_values(made)
     convert = _converter(declared)
     return values if convert is None else [None if value is None else convert(value) for value in values]
 

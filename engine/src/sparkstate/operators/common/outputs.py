@@ -11,6 +11,7 @@ import pyarrow as pa
 from sparkstate import columns, errors
 from sparkstate.functions import OutputTag
 from sparkstate.operators.rows import arrow_rows, frames
+from sparkstate.operators.rows.output_columns import OutputError
 from sparkstate.operators.spec import KeyedSpec
 from sparkstate.operators.state.overlay import Overlay
 from sparkstate.serde import copies
@@ -164,7 +165,7 @@ class Outputs:
             self._fixed.update(filter(_is_fixed, kinds))
         try:
             return arrow_rows.to_batch(rows, schema, kinds)
-        except arrow_rows.OutputError as error:
+        except OutputError as error:
             output = "its output" if tag is None else f"the side output {tag!r}"
             raise errors.UserCodeError(
                 f"operator {self._spec.uid!r}, epoch {overlay.epoch}: what it yielded does not "

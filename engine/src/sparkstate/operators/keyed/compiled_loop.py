@@ -35,6 +35,7 @@ class CompiledLoop:
         self._calls = calls
         self._row_class = row_class
         self._kinds = kinds_of(calls.spec.output_schema, records.KINDS)
+        self._output_row = _row_by_position(row_class, calls.spec.output_schema)
 
     def run(
         self,
@@ -50,7 +51,7 @@ class CompiledLoop:
         columns = _BatchColumns(self.records, batch, numbers, read, keys)
         outputs = self._calls.outputs
         loop = self.records.Loop(self._calls.cursor, Cursor, self._row_class, outputs.copied, outputs.plain)
-        output = None if self._kinds is None else self.records.Output(self._kinds, self._row_class)
+        output = None if self._kinds is None else self.records.Output(self._kinds, self._output_row)
         for start in range(0, batch.num_rows, stretch_rows):
             if overlay.dropped:
                 return False
@@ -138,6 +139,12 @@ def numbers_of(array: pa.Array) -> Any:
     if pa.types.is_float32(kind) or pa.types.is_float64(kind):
         return array.to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
     return None
+
+
+def _row_by_position(row_class: type[Row], schema: pa.Schema | None) -> type:
+    """The class of rows that an output takes by position beside plain tuples: that of the input where it has the
+    output's names. The Python path goes by the names of any other row."""
+    return row_class if schema is not None and row_class.__fields__ == tuple(schema.names) else tuple
 
 
 def kinds_of(schema: pa.Schema | None, known: Mapping[str, int]) -> list[int] | None:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 
 from sparkstate import errors
+from sparkstate.operators.rows.output_columns import OutputError, shown, to_array
 from sparkstate.serde import containers, scalars
+from sparkstate.serde import row as rows_of_names
 from sparkstate.serde.typeinfo import TypeInformation
-
-_SHOWN_CHARACTERS: Final = 500
 
 
 def column_values(array: pa.Array) -> list[Any]:
-    """The column as Python values: what ``to_pylist`` gives, several times faster for numbers and text."""
+    """The column as Python values: what ``to_pylist`` gives, with maps as dicts. Numbers and text come several times
+    faster than from there."""
     kind = array.type
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
         if array.null_count == 0:
@@ -28,7 +30,31 @@ def column_values(array: pa.Array) -> list[Any]:
         return array.to_numpy(zero_copy_only=False).tolist()  # type: ignore[no-any-return]
     if pa.types.is_boolean(kind) and array.null_count == 0:
         return array.to_numpy(zero_copy_only=False).tolist()  # type: ignore[no-any-return]
-    return array.to_pylist()  # type: ignore[no-any-return]
+    convert = _dict_maker(kind) if pa.types.is_nested(kind) else None
+    given = array.to_pylist()
+    return given if convert is None else [_optional(convert, value) for value in given]
+
+
+@functools.lru_cache(maxsize=1024)
+def _dict_maker(kind: pa.DataType) -> Callable[[Any], Any] | None:
+    """A function that makes dicts of the maps in a value, at any depth, which ``to_pylist`` gives as pairs: the last of
+    equal keys counts. None: there are none. A map whose keys cannot be those of a dict stays a list of pairs."""
+    if pa.types.is_map(kind):
+        item = _dict_maker(kind.item_type)
+        if pa.types.is_nested(kind.key_type):
+            return None
+        return dict if item is None else lambda pairs: {key: _optional(item, value) for key, value in pairs}
+    if pa.types.is_struct(kind):
+        made = {field.name: make for field in kind if (make := _dict_maker(field.type)) is not None}
+        if not made:
+            return None
+        return lambda struct: {name: _optional(made.get(name), value) for name, value in struct.items()}
+    element = _dict_maker(kind.value_type) if hasattr(kind, "value_type") else None
+    return None if element is None else lambda items: [_optional(element, item) for item in items]
+
+
+def _optional(convert: Callable[[Any], Any] | None, value: Any) -> Any:
+    return value if convert is None or value is None else convert(value)
 
 
 ReadColumn = Callable[[str], list[Any]]
@@ -60,19 +86,18 @@ def one_nan(values: list[Any]) -> list[Any]:
     return [scalars.NAN if value != value else value for value in values]  # noqa: PLR0124 - finds NaN
 
 
-class OutputError(Exception):
-    """A yielded row does not fit the output's columns; the message says which and why."""
-
-
 def to_batch(rows: Sequence[Any], schema: pa.Schema, kinds: set[type] | None = None) -> pa.RecordBatch:
-    """Rows as a batch; ``kinds``: their types, where they are known. A row is a tuple, list or Row by position, a dict
-    by name, or the bare value of a single column.
+    """Rows as a batch; ``kinds``: their types, where they are known. A row is a dict or Row by name, a tuple or list by
+    position, or the bare value of a single column.
 
-    Raises :class:`OutputError`.
+    Raises :class:`~sparkstate.operators.rows.output_columns.OutputError`.
     """
-    width = len(schema)
-    if not all(issubclass(kind, (tuple, list)) for kind in kinds or set(map(type, rows))):
+    width, names = len(schema), tuple(schema.names)
+    kinds = kinds or set(map(type, rows))
+    if not all(issubclass(kind, (tuple, list)) for kind in kinds):
         rows = [_by_position(row, schema) for row in rows]
+    if any(_may_have_names(kind, names) for kind in kinds):
+        rows = [_arranged(row, names) for row in rows]
     try:
         columns = list(zip(*rows, strict=True)) if rows else [()] * width
     except ValueError:
@@ -80,10 +105,10 @@ def to_batch(rows: Sequence[Any], schema: pa.Schema, kinds: set[type] | None = N
     if len(columns) != width:
         wrong = next(row for row in rows if len(row) != width)
         raise OutputError(
-            f"the row {_shown(wrong)} has {len(wrong)} values; "
+            f"the row {shown(wrong)} has {len(wrong)} values; "
             f"the output has {width} columns: {', '.join(schema.names)}"
         )
-    arrays = [_array(values, field) for values, field in zip(columns, schema, strict=True)]
+    arrays = [to_array(values, field) for values, field in zip(columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
@@ -92,36 +117,32 @@ def _by_position(row: Any, schema: pa.Schema) -> Sequence[Any]:
         return row
     if isinstance(row, dict):
         if set(row) != set(schema.names):
-            raise OutputError(
-                f"the row {_shown(row)} has other names than the output: {', '.join(schema.names)}"
-            )
+            raise _other_names(row, schema.names)
         return [row[name] for name in schema.names]
     if len(schema) == 1:
         return (row,)
     raise OutputError(
-        f"{_shown(row)} is not a row; yield a tuple of {len(schema)} values: {', '.join(schema.names)}"
+        f"{shown(row)} is not a row; yield a tuple of {len(schema)} values: {', '.join(schema.names)}"
     )
 
 
-def _array(values: Sequence[Any], field: pa.Field) -> pa.Array:
-    try:
-        return pa.array(values, type=field.type)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        for value in values:
-            try:
-                pa.array([value], type=field.type)
-            except (pa.ArrowException, TypeError, ValueError, OverflowError):
-                raise OutputError(
-                    f"the value {_shown(value)} (Python type {type(value).__qualname__}) does not fit column "
-                    f"{field.name!r} of type {field.type}"
-                ) from error
-        raise OutputError(f"column {field.name!r} of type {field.type}: {error}") from error
+def _may_have_names(kind: type, names: tuple[str, ...]) -> bool:
+    """Whether rows of a class may have names, other than these. Each of PySpark's rows has names of its own."""
+    is_row = issubclass(kind, tuple) and kind is not tuple
+    return is_row and kind is not rows_of_names.Row and getattr(kind, "__fields__", None) != names
 
 
-def _shown(value: Any) -> str:
-    """A value as an error shows it. The error travels to the driver, and into the status."""
-    shown = repr(value)
-    return shown if len(shown) <= _SHOWN_CHARACTERS else shown[:_SHOWN_CHARACTERS] + "…"
+def _arranged(row: Sequence[Any], names: tuple[str, ...]) -> Sequence[Any]:
+    if not isinstance(row, tuple):
+        return row
+    found = rows_of_names.arranged(row, names)
+    if found is None:
+        raise _other_names(row, names)
+    return found
+
+
+def _other_names(row: Any, names: Iterable[str]) -> OutputError:
+    return OutputError(f"the row {shown(row)} has other names than the output: {', '.join(names)}")
 
 
 def check_columns(names: Iterable[str], batch: pa.RecordBatch, uid: str) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pyarrow as pa
 
 from sparkstate import columns
+from sparkstate.operators.rows.arrow_rows import column_values
 from sparkstate.serde.row import row_class
 
 _SMALL = 65_536
@@ -59,7 +61,7 @@ def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
         return column
     if pa.types.is_dictionary(column.type):
         column = decoded(column)
-    if (wrong := other_fields(column.type, field.type)) is not None:
+    if (wrong := other_fields(column.type, field.type) or _other_unit(column.type, field.type)) is not None:
         raise FrameError(f"column {field.name!r}: {wrong}")
     try:
         return column.cast(field.type)
@@ -84,17 +86,31 @@ def other_fields(given: pa.DataType, wanted: pa.DataType) -> str | None:
         found, names = {field.name for field in given}, [field.name for field in wanted]
         if found != set(names):
             return f"a struct of {', '.join(sorted(found))} is given where the fields are: {', '.join(names)}"
-        return next(
-            filter(None, (other_fields(given.field(name).type, wanted.field(name).type) for name in names)),
-            None,
+    return next(filter(None, itertools.starmap(other_fields, _parts(given, wanted))), None)
+
+
+def _other_unit(given: pa.DataType, wanted: pa.DataType) -> str | None:
+    """Where whole numbers are given for times, or times for whole numbers, anywhere inside: a sentence about it.
+    Arrow's cast would count in the unit that the column of times has."""
+    is_count, is_time = pa.types.is_integer, pa.types.is_temporal
+    if is_count(given) and is_time(wanted):
+        return f"{given} has no unit for {wanted}; cast(pa.timestamp('ms', 'UTC')) gives one, or declare it as bigint"
+    if is_time(given) and is_count(wanted):
+        return (
+            f"{given} has no unit in {wanted}; cast(pa.timestamp('ms')).cast(pa.int64()) gives milliseconds"
         )
+    return next(filter(None, itertools.starmap(_other_unit, _parts(given, wanted))), None)
+
+
+def _parts(given: pa.DataType, wanted: pa.DataType) -> list[tuple[pa.DataType, pa.DataType]]:
+    """The types within a nested type, beside those within another."""
+    if pa.types.is_struct(given) and pa.types.is_struct(wanted):
+        return [(given.field(field.name).type, field.type) for field in wanted]
     if pa.types.is_map(given) and pa.types.is_map(wanted):
-        return other_fields(given.key_type, wanted.key_type) or other_fields(
-            given.item_type, wanted.item_type
-        )
+        return [(given.key_type, wanted.key_type), (given.item_type, wanted.item_type)]
     if pa.types.is_nested(given) and pa.types.is_list(wanted) and hasattr(given, "value_type"):
-        return other_fields(given.value_type, wanted.value_type)
-    return None
+        return [(given.value_type, wanted.value_type)]
+    return []
 
 
 def compact(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -108,4 +124,6 @@ def to_rows(batch: pa.RecordBatch) -> list[Any]:
     """The rows as Python values, without hidden columns."""
     names = [name for name in batch.schema.names if not name.startswith(columns.PREFIX)]
     make = row_class(names)
-    return [make(values) for values in zip(*(batch.column(name).to_pylist() for name in names), strict=True)]
+    return [
+        make(values) for values in zip(*(column_values(batch.column(name)) for name in names), strict=True)
+    ]

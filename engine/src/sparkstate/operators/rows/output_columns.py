@@ -1,0 +1,226 @@
+"""Columns of an output, from the Python values that were yielded for them.
+
+Arrow takes more than it should: it cuts the fraction off a number, takes a number as microseconds since 1970, and
+leaves out what a struct has no field for. None of this raises an error, so each column is looked at here. Where values
+have the usual types, that is one call for a batch, and one for each level of a nested type.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import numbers
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from sparkstate.serde import row
+
+_SHOWN_CHARACTERS: Final = 500
+_REFUSED: Final = (pa.ArrowException, TypeError, ValueError, OverflowError)
+
+
+class OutputError(Exception):
+    """A yielded row does not fit the output's columns; the message says which and why."""
+
+
+class _ChangedValue(Exception):
+    """A value that the column would hold as another one; the message is the rest of the sentence about it."""
+
+    def __init__(self, value: Any, why: str) -> None:
+        super().__init__(why)
+        self.value = value
+
+
+class _NamedRows(Exception):
+    """A row in the place of a struct has its names in another order."""
+
+
+def to_array(values: Sequence[Any], field: pa.Field) -> pa.Array:
+    """One column. Raises :class:`OutputError` for a value that it cannot hold as it is."""
+    try:
+        try:
+            return _made(values, field.type)
+        except (_NamedRows, *_REFUSED):
+            if not pa.types.is_nested(field.type):
+                raise
+            return _made([_arranged(value, field.type) for value in values], field.type)
+    except _ChangedValue as changed:
+        raise OutputError(f"{_misfit(changed.value, field)}: {changed}") from None
+    except _REFUSED as error:
+        raise _refusal(values, field, error) from error
+
+
+def _made(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    if pa.types.is_temporal(kind):
+        _require_times(values, kind)
+        return pa.array(values, type=kind)
+    array = pa.array(values, type=kind)
+    _require_kept(values, kind, array)
+    return array
+
+
+def _refusal(values: Sequence[Any], field: pa.Field, error: Exception) -> OutputError:
+    """Of the first value that Arrow does not take even alone."""
+    for value in values:
+        try:
+            pa.array([value], type=field.type)
+        except _REFUSED:
+            return OutputError(_misfit(value, field))
+    return OutputError(f"column {field.name!r} of type {field.type}: {error}")
+
+
+def shown(value: Any) -> str:
+    """A value as an error shows it. The error travels to the driver, and into the status."""
+    text = repr(value)
+    return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…"
+
+
+def _misfit(value: Any, field: pa.Field) -> str:
+    return (
+        f"the value {shown(value)} (Python type {type(value).__qualname__}) does not fit column "
+        f"{field.name!r} of type {field.type}"
+    )
+
+
+def _require_kept(values: Sequence[Any], kind: pa.DataType, array: pa.Array | None = None) -> None:
+    """Raise ``_ChangedValue`` for a value that an array of this type holds as another one. Arrow takes all of the
+    values; ``array`` is what it makes of them, if that is known."""
+    if pa.types.is_integer(kind):
+        _require_whole(values, kind, array)
+    elif pa.types.is_float32(kind):
+        made = pa.array(values, kind) if array is None else array
+        if np.isinf(made.to_numpy(zero_copy_only=False)).any():
+            _require_equal(values, kind, "declare it as double")
+    elif pa.types.is_temporal(kind):
+        _require_times(values, kind)
+    elif pa.types.is_nested(kind) and _is_looked_at(kind):
+        _require_parts([value for value in values if value is not None], kind)
+
+
+@functools.lru_cache(maxsize=1024)
+def _is_looked_at(kind: pa.DataType) -> bool:
+    """Whether a value within a nested type may become another one."""
+    if pa.types.is_map(kind):
+        return _is_looked_at(kind.key_type) or _is_looked_at(kind.item_type)
+    checks = (pa.types.is_integer, pa.types.is_float32, pa.types.is_temporal, pa.types.is_nested)
+    return any(check(kind) for check in checks)
+
+
+def _require_whole(values: Sequence[Any], kind: pa.DataType, array: pa.Array | None) -> None:
+    # The quickest look at all of them: with a float, the sum is a float. Nulls are left out, and so are zeros.
+    given = values if array is not None and not array.null_count else filter(None, values)
+    with np.errstate(over="ignore"), contextlib.suppress(Exception):
+        if type(sum(given)) is int:
+            return
+    if not all(each is type(None) or hasattr(each, "__index__") for each in set(map(type, values))):
+        _require_equal(values, kind, "yield int(value) or round(value), or declare it as double")
+
+
+def _require_equal(values: Sequence[Any], kind: pa.DataType, remedy: str) -> None:
+    for value, kept in zip(values, pa.array(values, kind).to_pylist(), strict=True):
+        is_exact = hasattr(value, "__index__") or isinstance(value, pa.Scalar)
+        if kept is not None and not is_exact and value != kept:
+            raise _ChangedValue(value, f"it would become {kept!r}; {remedy}")
+
+
+def _require_times(values: Sequence[Any], kind: pa.DataType) -> None:
+    counts = tuple(each for each in set(map(type, values)) if issubclass(each, numbers.Number))
+    if counts:
+        value = next(value for value in values if isinstance(value, counts))
+        raise _ChangedValue(value, f"a number has no unit here; {_remedy(kind)}, or declare it as bigint")
+
+
+def _remedy(kind: pa.DataType) -> str:
+    if pa.types.is_timestamp(kind):
+        return "of milliseconds, yield datetime.fromtimestamp(ms / 1000, timezone.utc)"
+    if pa.types.is_date(kind):
+        return "yield a datetime.date"
+    return "yield a datetime.timedelta" if pa.types.is_duration(kind) else "yield a datetime.time"
+
+
+def _require_parts(values: Sequence[Any], kind: pa.DataType) -> None:
+    """The same for lists, maps and structs; there is no null among them."""
+    if pa.types.is_struct(kind):
+        _require_fields(values, kind)
+    elif pa.types.is_map(kind):
+        pairs = [pair for value in values for pair in (value.items() if hasattr(value, "items") else value)]
+        for number, part in enumerate((kind.key_type, kind.item_type)):
+            if _is_looked_at(part):
+                _require_kept([pair[number] for pair in pairs], part)
+    else:
+        _require_elements(values, kind.value_type)
+
+
+def _require_elements(lists: Sequence[Any], kind: pa.DataType) -> None:
+    kinds = set(map(type, lists))
+    if any(issubclass(each, str) for each in kinds):
+        text = next(value for value in lists if isinstance(value, str))
+        raise _ChangedValue(text, "a list of its characters would be there; yield [value]")
+    if any(hasattr(each, "dtype") for each in kinds):
+        lists = [value for value in lists if not _has_only_integers(value)]
+    if _is_looked_at(kind):
+        _require_kept(list(itertools.chain.from_iterable(lists)), kind)
+
+
+def _has_only_integers(value: Any) -> bool:
+    """Whether the type of a NumPy array or a Series says so. Arrow takes none of them as times."""
+    return getattr(getattr(value, "dtype", None), "kind", "") in ("i", "u")
+
+
+def _require_fields(structs: Sequence[Any], kind: pa.StructType) -> None:
+    names = _names(kind)
+    kinds = set(map(type, structs))
+    if kinds != {tuple} and not (kinds == {dict} and all(map(frozenset(names).issuperset, structs))):
+        structs = [_fields_of(value, names) for value in structs]
+    for number, field in enumerate(kind):
+        if _is_looked_at(field.type):
+            _require_kept(_at(number if kinds == {tuple} else field.name, structs), field.type)
+
+
+def _at(place: int | str, structs: Sequence[Any]) -> list[Any]:
+    if isinstance(place, int):
+        return [struct[place] for struct in structs]
+    return [struct.get(place) for struct in structs]
+
+
+@functools.lru_cache(maxsize=1024)
+def _names(kind: pa.StructType) -> tuple[str, ...]:
+    return tuple([field.name for field in kind])
+
+
+def _fields_of(value: Any, names: tuple[str, ...]) -> dict[str, Any]:
+    """A value in the place of a struct, by the names of the fields."""
+    if isinstance(value, tuple):
+        arranged = row.arranged(value, names)
+        if arranged is None:
+            raise _ChangedValue(value, f"it has other names than the struct: {', '.join(names)}")
+        if arranged is not value:
+            raise _NamedRows
+        return dict(zip(names, value, strict=True))
+    fields = value if isinstance(value, dict) else dict(value)  # of pairs
+    unknown = [str(name) for name in fields if name not in names]
+    if unknown:
+        raise _ChangedValue(
+            value, f"the struct has no field {', '.join(unknown)}; it has: {', '.join(names)}"
+        )
+    return fields
+
+
+def _arranged(value: Any, kind: pa.DataType) -> Any:
+    """A value whose structs, at any depth, are tuples: Arrow takes no dicts beside tuples, and no rows by name."""
+    if value is None or not pa.types.is_nested(kind) or isinstance(value, str):
+        return value
+    if pa.types.is_struct(kind):
+        names = _names(kind)
+        items = row.arranged(value, names) if isinstance(value, tuple) else None
+        if items is None:
+            items = list(map(_fields_of(value, names).get, names))
+        return tuple([_arranged(item, field.type) for item, field in zip(items, kind, strict=True)])
+    if pa.types.is_map(kind):
+        pairs = value.items() if hasattr(value, "items") else value
+        return [(_arranged(key, kind.key_type), _arranged(item, kind.item_type)) for key, item in pairs]
+    return [_arranged(item, kind.value_type) for item in value]
