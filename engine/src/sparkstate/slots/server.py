@@ -56,7 +56,7 @@ class SlotServer:
         self._lock = threading.Lock()
         self._proven = threading.Condition(self._lock)
         self._was_configured = False
-        self._stacks = _Stacks()
+        self._failures = _LoggedFailures()
         self.slot: UnconfiguredSlot | ConfiguredSlot = UnconfiguredSlot()
         self.stopped = threading.Event()
         self._listeners = [_listen_unix(unix_path)]
@@ -147,7 +147,7 @@ class SlotServer:
                 try:
                     self._answer(connection, request)
                 except errors.SparkstateError as error:
-                    self._stacks.log(error)
+                    self._failures.log(error)
                     protocol.send(connection, protocol.Failed(reason=error.reason, message=str(error)))
                 except SystemExit as error:  # it would end this thread, and the slot would count as lost
                     protocol.send(connection, protocol.Failed(reason="UserCodeError", message=_left(error)))
@@ -176,7 +176,7 @@ class SlotServer:
         self.slot = ConfiguredSlot(self._make_runtime(unpickled(request.plan)))
 
 
-class _Stacks:
+class _LoggedFailures:
     """Logs where the user's code raised, once for each failure: that of an attempt is the answer to all its tasks."""
 
     def __init__(self) -> None:

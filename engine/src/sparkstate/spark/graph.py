@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from sparkstate import errors, user_errors
 from sparkstate.functions import KeyedFunction, OutputTag, require_tag
 from sparkstate.sinks.file_sink import FileSink
-from sparkstate.spark import slips
+from sparkstate.spark import wrong_calls
 from sparkstate.spark.code_layer import CodeLayer
 from sparkstate.spark.combining import Combining
 from sparkstate.state.descriptors import MapStateDescriptor
@@ -339,7 +339,7 @@ def current() -> Graph:
 
 def _of_the_code() -> tuple[type[BaseException], ...]:
     """Errors of the code itself, not of the data that it has read: a file that is missing may be there at the next
-    start. A TypeError or AttributeError may come from an empty table; ``slips`` knows those that do not."""
+    start. A TypeError or AttributeError may come from an empty table; ``wrong_calls`` knows those that do not."""
     from pyspark.errors import ParseException
 
     return (errors.StateError, NameError, ImportError, SyntaxError, ParseException)
@@ -356,7 +356,7 @@ def declare(function: Callable[..., Any], *arguments: Any, beneath: Leaves | Non
     except _of_the_code() as error:
         raise errors.DeclarationError(f"the job's function raised {user_errors.describe(error)}") from error
     except (TypeError, AttributeError) as error:
-        remedy = slips.remedy(error)
+        remedy = wrong_calls.remedy(error)
         if remedy is None:
             raise
         raise errors.DeclarationError(

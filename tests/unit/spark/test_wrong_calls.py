@@ -1,4 +1,4 @@
-"""Slips in the first calls of a first job: each start would make them again, so none is retried."""
+"""Wrong calls in a first job: each start would make them again, so none is retried."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def with_a_type_of_pyflink() -> None:
 
 
 def with_two_keys() -> None:
-    sparkstate.keyed(object(), "a", "b")  # type: ignore[call-arg, arg-type]
+    sparkstate.keyed(object(), "a", "b")  # type: ignore[call-arg]
 
 
 def with_an_option_that_is_none() -> None:
@@ -42,8 +42,8 @@ def with_no_configuration() -> None:
 
 
 SLIPS = {
-    without_uid: r"missing .* 'uid' .*test_slips.py:\d+ in without_uid\); uid='…' names the operator, .* call it as "
-    r"process\(function, \*, uid, output_schema, on_error='fail', ",
+    without_uid: r"missing .* 'uid' .*test_wrong_calls.py:\d+ in without_uid\); uid='…' names the operator, .* call it "
+    r"as process\(function, \*, uid, output_schema, on_error='fail', ",
     with_a_type_of_pyflink: r"; call it as process\(function, \*, uid, output_schema, ",
     with_two_keys: r"; give several key columns as a list, keyed\(df, \['a', 'b'\]\); call it as keyed\(df, keys, \*, ",
     with_an_option_that_is_none: r"'partition_by' .*; call it as FileSink\(path, format='parquet', ",

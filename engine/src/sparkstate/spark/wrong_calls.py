@@ -6,6 +6,7 @@ pass by the next start, and these do not.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 import sys
@@ -64,7 +65,7 @@ def _of_attribute(obj: Any, name: str | None) -> str:
 
 
 def _of_call(function: Callable[..., Any], told: str) -> str:
-    """The form of the call, and the slips that come first in a first job."""
+    """The form of the call, and the remedies of the first mistakes of a first job."""
     name = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
     parameters = [
         each.replace(annotation=inspect.Parameter.empty)
@@ -87,12 +88,13 @@ def _is_ours(obj: Any) -> bool:
 def _function(qualified: str) -> Callable[..., Any] | None:
     """Our function or method of that qualified name; None: there is none."""
     head, *rest = qualified.split(".")
-    for module in [each for name, each in sys.modules.items() if name.startswith("sparkstate.")]:
+    for name, module in [*sys.modules.items()]:
+        if not name.startswith("sparkstate.") or name.startswith("sparkstate.testing"):
+            continue  # the harness has other functions of the same names
         found = vars(module).get(head)
-        if getattr(found, "__module__", None) != module.__name__:
+        if getattr(found, "__module__", None) != name:
             continue
-        for each in rest:
-            found = getattr(found, each, None)
+        found = functools.reduce(lambda owner, each: getattr(owner, each, None), rest, found)
         if inspect.isroutine(found):
             routine: Callable[..., Any] = found
             return routine
