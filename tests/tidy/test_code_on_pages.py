@@ -29,3 +29,21 @@ def test_a_page_shows_the_code_that_runs(page: str, path: str, name: str, shown:
 
 def test_pages_take_code_from_files() -> None:
     assert len(FOUND) >= 3
+
+
+SHOWN = [
+    *sorted((ROOT / "docs").glob("*.md")),
+    ROOT / "README.md",
+    *sorted((ROOT / "examples").rglob("*.py")),
+    *sorted((ROOT / "engine/src/sparkstate/cli/templates").glob("*.py.txt")),
+]
+SOURCE = re.compile(
+    r"\breadStream\s*\.(?:(?!readStream).)*?\.(?:parquet|json|csv|orc|text|load)\(", re.DOTALL
+)
+BOUND = re.compile(r"max\w+PerTrigger|rowsPerBatch")
+SOURCES = [(page.relative_to(ROOT), found) for page in SHOWN for found in SOURCE.findall(page.read_text())]
+
+
+def test_every_source_that_is_shown_has_the_bound_that_keyed_demands() -> None:
+    assert len(SOURCES) >= 15
+    assert [(str(page), found) for page, found in SOURCES if not BOUND.search(found)] == []

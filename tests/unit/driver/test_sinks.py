@@ -29,8 +29,20 @@ def test_a_url_is_taken_at_its_word(path: str) -> None:
     check(path, "cluster")
 
 
-def test_a_folder_will_do_in_one_pod() -> None:
-    check("/data/out", "local")
+@pytest.mark.parametrize("path", ["rel/out", "./out", "~/out", "file:out"])
+@pytest.mark.parametrize("deployment", ["local", "cluster"])
+def test_a_relative_folder_is_refused_with_the_one_that_it_would_be(
+    path: str, deployment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    would_be = f"would be {tmp_path.as_uri()}/" if deployment == "local" else "s3://bucket/prefix"
+    with pytest.raises(errors.SpecInvalid, match=f"'totals' is FileSink.'{path}'.*{would_be}"):
+        check(path, deployment)
+
+
+@pytest.mark.parametrize("path", ["/data/out", "file:/data/out", "file:///data/out", "s3://bucket/out"])
+def test_a_folder_that_is_the_same_wherever_the_job_is_started_will_do(path: str) -> None:
+    check(path, "local")
 
 
 @pytest.mark.parametrize("path", ["out", "out/", "/data/../out", "file:///out", "s3a://bucket/out/"])

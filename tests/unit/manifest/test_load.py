@@ -36,6 +36,28 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
         load(tmp_path / "none.yaml")
 
 
+def test_the_jobs_code_in_place_of_its_manifest_is_told_apart(tmp_path: Path) -> None:
+    (tmp_path / "job.py").write_text("def job(spark, params): ...\n")
+    with pytest.raises(
+        errors.SpecInvalid, match=r"job\.py is Python code; name the job's manifest.*sparkstate init"
+    ):
+        load(tmp_path / "job.py")
+
+
+@pytest.mark.parametrize(
+    ("field", "choices"),
+    [
+        (
+            "stateBackend:\n    type: Rocks",
+            'must be "hashmap" or "rocksdb" or "custom"; did you mean rocksdb',
+        ),
+        ("checkpointing:\n    mode: hourly", 'must be "interval" (it is'),
+    ],
+)
+def test_a_value_of_a_later_version_is_no_choice_yet(field: str, choices: str) -> None:
+    refused(f"{HEAD}spec:\n  pythonFile: job.py\n  {field}\n", choices)
+
+
 def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(errors.SpecInvalid, match=r"job\.yaml is not UTF-8 text"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 
 import pyarrow as pa
 import pytest
@@ -135,8 +136,10 @@ def test_an_exception_names_operator_key_epoch_and_row():
     overlay = operator.begin(7, MIN_WATERMARK, 0)
     with pytest.raises(errors.UserCodeError) as caught:
         operator.process_batch(overlay, ops.make_batch(("a", 5, 1), ("b", -1, 2)))
-    assert str(caught.value) == (
-        "operator 'op', key 'b', epoch 7, row Row(user='b', amount=-1): ValueError: no such amount"
+    assert re.fullmatch(
+        r"operator 'op', key 'b', epoch 7, row Row\(user='b', amount=-1\): ValueError: no such amount "
+        r"\(.*test_keyed_operator.py:\d+ in process_element\)",
+        str(caught.value),
     )
     assert isinstance(caught.value.__cause__, ValueError)
 
@@ -165,8 +168,8 @@ def test_a_rejected_record_leaves_its_row_and_error_and_nothing_else():
     assert ops.rows_of(overlay, "big") == [("a", 100)]
     rejected = ops.rows_of(overlay, "errors")
     assert [row[:2] for row in rejected] == [("a", -1), ("a", -1), ("new", -1)]
-    assert rejected[0][2] == (
-        "operator 'op', key 'a', epoch 1, row Row(user='a', amount=-1): ValueError: no such amount"
+    assert rejected[0][2].startswith(
+        "operator 'op', key 'a', epoch 1, row Row(user='a', amount=-1): ValueError: no such amount ("
     )
     assert overlay.row_count("errors") == 3
     assert operator.read_state("total", "a") == 111

@@ -190,7 +190,8 @@ def test_whatever_the_text_of_an_error_its_row_is_rejected(
     monkeypatch.setattr(Picky, "process_element1", fail)
     out, first, second = run([[(0, "a", 1), (1, "b", 2)]], 4, spills=False)
     assert [row[:2] for row in first] == [("a", 1)]
-    assert first[0][2].endswith(f"row Row(k='a', v=1): {told}")
+    assert f"row Row(k='a', v=1): {told} (" in first[0][2]
+    assert first[0][2].endswith(" in fail)")
     assert second == []
     assert {row[0] for row in out} == {"second", "timer 102"}
 

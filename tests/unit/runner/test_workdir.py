@@ -140,6 +140,18 @@ def test_cleaning_leaves_lock_attempt_last_word_and_logs(folder: workdir.WorkDir
     ]
 
 
+def test_the_logs_of_slots_outlive_a_run_that_failed_until_the_next_one_ends(folder: workdir.WorkDir) -> None:
+    slots, logs = folder.local / "slots", folder.root / "logs"
+    for run, names in enumerate([("slot-0-1.log", "slot-0-1.log.1", "slot-10-2.log"), ("slot-0-3.log",), ()]):
+        (slots / "00001-000" / "db").mkdir(parents=True)
+        for name in names:
+            (slots / name).write_text(f"run {run}")
+        (slots / "slot-0.log").touch()  # of a process that was never told its slot
+        folder.clean()
+        assert {path.name: path.read_text() for path in logs.glob("*")} == dict.fromkeys(names, f"run {run}")
+        assert not folder.local.exists()
+
+
 def test_cleaning_goes_on_while_slots_of_a_killed_driver_still_write(folder: workdir.WorkDir) -> None:
     database = folder.local / "slots" / "0" / "db"
     with folder.locked():

@@ -173,15 +173,22 @@ def test_a_task_that_nobody_counts_and_that_goes_on_after_the_finish_changes_not
     assert slot.value("a") == "2"
 
 
-def test_a_task_that_is_refused_for_the_users_error_says_so(slot: slots.Slot) -> None:
+def test_a_task_that_is_refused_for_the_users_error_says_so(
+    slot: slots.Slot, capsys: pytest.CaptureFixture[str]
+) -> None:
     slot.feed(0, 1, slots.rows(("a", 13)), part=0, task=1)
     parts = iter(range(1, 1000))  # the slot works on the row in a thread of its own
     until(lambda: isinstance(slot.feed(0, 1, slots.rows(("a", 1)), part=next(parts)), protocol.Failed))
     again = slot.feed(0, 1, slots.rows(("a", 13)), part=0, task=2)
     assert isinstance(again, protocol.Failed)
     assert again.reason == "UserCodeError", "no second try would end otherwise"
-    with pytest.raises(errors.UserCodeError, match="bad luck"):
+    with pytest.raises(
+        errors.UserCodeError, match=r"bad luck \(support/slots/slots.py:\d+ in process_element\)"
+    ):
         slot.finish(0, 1)
+    logged = capsys.readouterr().err
+    assert logged.count("in process_element") == 1, "the stack is in the slot's log, once for the failure"
+    assert logged.endswith("ValueError: 13 brings bad luck\n")
 
 
 def test_an_attempt_that_brings_all_rows_anew_takes_the_place_of_the_one_before(slot: slots.Slot) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time as time_module
 from collections.abc import Callable, Iterator
@@ -110,13 +111,20 @@ TOO_SLOW = "the sink of 'sum' took longer than sinkTimeout (0.3 s) in epoch 0; m
     ids=["wants to end the process", "waits in vain", "says what no document can have", "is slow"],
 )
 def test_the_error_of_a_sink_is_an_error_of_the_job(
-    running: Running, monkeypatch: pytest.MonkeyPatch, sink: Callable[..., Any], told: str
+    running: Running,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    sink: Callable[..., Any],
+    told: str,
 ) -> None:
     runner = runner_with(sink, running, 0.3)
     monkeypatch.setattr(runner, "_frames", SimpleNamespace(take=lambda *_: None))
     with pytest.raises(errors.UserCodeError) as caught:
         runner._call_sinks(0, {("sum", None): 1})
-    assert str(caught.value) == told
+    line = r" \(.*test_epochs.py:\d+ in sink\)" if "raised" in told else ""
+    assert re.fullmatch(re.escape(told) + line, str(caught.value))
+    logged = capsys.readouterr().err
+    assert ("in sink\n    raise error\n" in logged) == ("raised" in told)
     monkeypatch.undo()
     runner.close()
 

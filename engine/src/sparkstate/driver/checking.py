@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sparkstate import clock as clocks
-from sparkstate import errors, java
+from sparkstate import errors, java, user_errors
 from sparkstate.backends import canonical
 from sparkstate.checkpoint import restore
 from sparkstate.checkpoint.downloader import Downloader
@@ -125,7 +125,7 @@ def _calling(job: entry.JobFunction, spark: Any, params: dict[str, str], beneath
     except errors.SparkstateError:
         raise
     except Exception as error:
-        raise errors.UserCodeError(f"the job's function raised {type(error).__name__}: {error}") from error
+        raise errors.UserCodeError(f"the job's function raised {user_errors.describe(error)}") from error
 
 
 def _sources(

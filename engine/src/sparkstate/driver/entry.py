@@ -11,7 +11,7 @@ from typing import Any
 
 import cloudpickle
 
-from sparkstate import errors
+from sparkstate import errors, user_errors
 from sparkstate.settings import EntryPoint
 
 JobFunction = Callable[..., Any]
@@ -63,14 +63,12 @@ def _from_file(path: Path, function: str) -> tuple[JobFunction, tuple[str, ...]]
         spec.loader.exec_module(module)
     except (SyntaxError, ImportError, NameError) as error:
         # No restart changes these. Any other error may come from what the code read meanwhile, and may pass.
-        raise errors.DeclarationError(
-            f"{path} cannot be imported: {type(error).__name__}: {error}"
-        ) from error
+        raise errors.DeclarationError(f"{path} cannot be imported: {user_errors.describe(error)}") from error
     except SystemExit as error:
         raise errors.UserCodeError(_left(str(path), error)) from error
     except Exception as error:
         raise errors.UserCodeError(
-            f"{path} raised while it was imported: {type(error).__name__}: {error}"
+            f"{path} raised while it was imported: {user_errors.describe(error)}"
         ) from error
     # Slots cannot import a file by its path, so its functions travel by value.
     cloudpickle.register_pickle_by_value(module)

@@ -71,12 +71,19 @@ def stored_job(settings: JobSettings, declared: graph.Graph) -> StoredJob:
 
 
 def check_sinks(settings: JobSettings, declared: graph.Graph) -> None:
-    """Files of a sink are written where the slots are: a folder has to be one for all pods, and said to be."""
-    if settings.deployment != "cluster":
-        return
+    """Files of a sink are written where the slots are: a folder has to be one for all pods, and said to be. Nor may it
+    depend on the folder in which somebody starts the job. Raises ``SpecInvalid``."""
     for node in declared.sinks:
-        if isinstance(node.sink, FileSink) and "://" not in node.sink.path:
+        if not isinstance(node.sink, FileSink):
+            continue
+        path = node.sink.path
+        if settings.deployment == "cluster" and "://" not in path:
             raise errors.SpecInvalid(
-                f"the sink of {node.uid!r} is FileSink({node.sink.path!r}): with deployment: cluster every executor "
+                f"the sink of {node.uid!r} is FileSink({path!r}): with deployment: cluster every executor "
                 "has a file system of its own; write s3://bucket/prefix, or file:///path where all pods mount it"
+            )
+        if "://" not in path and not path.removeprefix("file:").startswith("/"):
+            raise errors.SpecInvalid(
+                f"the sink of {node.uid!r} is FileSink({path!r}), which would be another folder wherever the job is "
+                f"started; give it an absolute path or a URL (here it would be {naming.normalise_url(path)})"
             )

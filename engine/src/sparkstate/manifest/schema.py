@@ -15,7 +15,7 @@ import jsonschema
 import yaml
 from jsonschema.protocols import Validator
 
-from sparkstate_spec import configuration, values
+from sparkstate_spec import configuration, rules, values
 from sparkstate_spec.given import below, join
 from sparkstate_spec.problems import Problem
 from sparkstate_spec.rules.rule import SECRET_NAMES
@@ -144,7 +144,7 @@ def _describe(error: jsonschema.ValidationError, start: str) -> Problem:
         return Problem(path, "is empty; give it a value or leave it out")
     if error.validator == "type" and error.validator_value == "object":
         return Problem(path, _mapping(path, error.schema, error.instance), _shown(path, error.instance))
-    return Problem(path, _remedy(error), _shown(path, error.instance))
+    return Problem(path, _remedy(path, error), _shown(path, error.instance))
 
 
 def _mapping(path: str, schema: Any, value: Any) -> str:
@@ -166,14 +166,15 @@ def _shown(path: str, value: Any) -> str:
     return f"it is {text}" if len(text) <= 80 else f"it is {text[:77]}..."
 
 
-def _remedy(error: jsonschema.ValidationError) -> str:
+def _remedy(path: str, error: jsonschema.ValidationError) -> str:
     wanted: Any = error.validator_value
     match error.validator:
         case "type":
             return f"must be {TYPE_WORDS[wanted]}"
         case "enum":
-            options = " or ".join(json.dumps(option) for option in wanted)
-            return f"must be {options}{_near(error.instance, wanted)}"
+            offered = [option for option in wanted if not rules.is_for_later(path, option)]
+            options = " or ".join(json.dumps(option) for option in offered)
+            return f"must be {options}{_near(error.instance, offered)}"
         case "pattern":
             return hint(wanted)
         case "minimum":

@@ -112,6 +112,11 @@ def read(source: Path | str) -> tuple[str, str, Path | None]:
     """Text, a name for messages and the folder that relative paths mean. A ``str`` is text, a ``Path`` a file."""
     if isinstance(source, str):
         return source, "manifest", None
+    if source.suffix == ".py":
+        raise errors.SpecInvalid(
+            f"{source} is Python code; name the job's manifest, a YAML file whose spec.pythonFile names the code "
+            "(`sparkstate init FOLDER` writes both)"
+        )
     try:
         return source.read_text("utf-8"), str(source), source.resolve().parent
     except OSError as error:

@@ -9,6 +9,7 @@
     driver.json        the driver's process id, address and phase; removed at the end
     termination.json   the last driver's last word
     logs/driver-N.log  what attempt N's driver and its JVM printed; the newest five are kept
+    logs/slot-S-I.log  what slot S of incarnation I printed, if the last run ended with an error
     local/             the driver's own working directory: slots' stores, query position; removed at the end
 
 ``local/`` may lie on a disk of its own. There, it is named by the job alone, and runs of the same name from other
@@ -28,6 +29,7 @@ from pathlib import Path
 
 from sparkstate import clock as clocks
 from sparkstate import errors
+from sparkstate.local_state import folders
 
 KEPT_LOGS = 5
 _CLEAN_TRIES = 20
@@ -178,6 +180,8 @@ class WorkDir:
         could take the place of the job's own end: it returns what could not be removed and why, or an empty text.
         """
         clock, told = clock or clocks.SystemClock(), ""
+        with suppress(OSError):  # a full disk keeps nobody from the rest
+            self._keep_slot_logs()
         for _ in range(_CLEAN_TRIES):
             try:
                 self._try_clean()
@@ -187,6 +191,14 @@ class WorkDir:
             else:
                 return ""
         return told
+
+    def _keep_slot_logs(self) -> None:
+        """In place of those of an earlier run. A driver that has finished leaves none."""
+        for old in filter(_is_slot_log, self._logs.glob("slot-*")):
+            old.unlink(missing_ok=True)
+        for log in filter(_is_slot_log, (self.local / folders.SLOTS).glob("slot-*")):
+            self._logs.mkdir(parents=True, exist_ok=True)
+            shutil.move(log, self._logs / log.name)  # from another disk, perhaps
 
     def _try_clean(self) -> None:
         self.token_file.unlink(missing_ok=True)
@@ -225,6 +237,10 @@ def _held(lock_file: Path, folder: Path, remedy: str) -> Iterator[None]:
 def _remove(folder: Path) -> None:
     with suppress(FileNotFoundError):
         shutil.rmtree(folder)
+
+
+def _is_slot_log(file: Path) -> bool:
+    return folders.is_log(file.name)
 
 
 def _replace(file: Path, text: str) -> None:

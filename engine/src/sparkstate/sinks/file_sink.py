@@ -45,9 +45,9 @@ BEGUN = "begun"
 class FileSink:
     """Write an operator's output as files, each record exactly once.
 
-    ``path`` is a folder (plain path or ``file://``) or ``s3://bucket/prefix``; ``format`` is ``parquet`` (default),
-    ``json`` (one object a line; ``docs/formats.md`` has the form of each type) or ``csv``. Files appear when a
-    checkpoint commits, one per slot with output.
+    ``path`` is a folder (an absolute path or ``file://``) or ``s3://bucket/prefix``; ``format`` is ``parquet``
+    (default), ``json`` (one object a line; ``docs/formats.md`` has the form of each type) or ``csv``. Files appear when
+    a checkpoint commits, one per slot with output.
     """
 
     path: str

@@ -8,13 +8,14 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
 import cloudpickle
 
-from sparkstate import clock, errors
+from sparkstate import clock, errors, user_errors
 from sparkstate.slots import handshake, protocol
 from sparkstate.slots.answers import ConfiguredSlot, UnconfiguredSlot
 from sparkstate.slots.channel import Channel
@@ -55,6 +56,7 @@ class SlotServer:
         self._lock = threading.Lock()
         self._proven = threading.Condition(self._lock)
         self._was_configured = False
+        self._failures = _LoggedFailures()
         self.slot: UnconfiguredSlot | ConfiguredSlot = UnconfiguredSlot()
         self.stopped = threading.Event()
         self._listeners = [_listen_unix(unix_path)]
@@ -145,6 +147,7 @@ class SlotServer:
                 try:
                     self._answer(connection, request)
                 except errors.SparkstateError as error:
+                    self._failures.log(error)
                     protocol.send(connection, protocol.Failed(reason=error.reason, message=str(error)))
                 except SystemExit as error:  # it would end this thread, and the slot would count as lost
                     protocol.send(connection, protocol.Failed(reason="UserCodeError", message=_left(error)))
@@ -171,6 +174,25 @@ class SlotServer:
                 raise errors.SlotLost("this slot has its plan already, and takes no other")
             self._was_configured = True
         self.slot = ConfiguredSlot(self._make_runtime(unpickled(request.plan)))
+
+
+class _LoggedFailures:
+    """Logs where the user's code raised, once for each failure: that of an attempt is the answer to all its tasks."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._logged: weakref.WeakSet[errors.SparkstateError] = weakref.WeakSet()
+
+    def log(self, failure: errors.SparkstateError) -> None:
+        """Write the stack of the user's error behind ``failure`` to standard error, if there is one."""
+        raised = failure.__cause__
+        if raised is None or not isinstance(failure, errors.UserCodeError | errors.DeclarationError):
+            return
+        with self._lock:
+            is_new = failure not in self._logged
+            self._logged.add(failure)
+        if is_new and user_errors.line_of(raised):
+            user_errors.log_stack(raised)
 
 
 def _left(error: SystemExit) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from sparkstate import errors
+from sparkstate import errors, user_errors
 from sparkstate.local_state import folders, verified_files
 from sparkstate.slots import protocol
 from sparkstate.slots.commit_gate import CommitGate
@@ -74,6 +74,8 @@ class Snapshots:
                     request.checkpoint_id, request.timestamp_ms
                 )
             except errors.SparkstateError as error:
+                if error.__cause__ is not None:
+                    user_errors.log_stack(error.__cause__)
                 job.failure = error  # of this snapshot: the driver says what that means for the job
             self._jobs.add(job)
         self.worker.submit(job, self._gate.look_again)

@@ -17,9 +17,9 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from sparkstate import clock, errors, phases
+from sparkstate import clock, errors, phases, user_errors
 from sparkstate.keygroups import KeySpace
-from sparkstate.operators.common.user_function import RAISED, describe
+from sparkstate.operators.common.user_function import RAISED
 from sparkstate.sinks.file_sink import FileSink
 from sparkstate.slots import protocol
 from sparkstate.slots.group import SlotGroup
@@ -340,8 +340,9 @@ class EpochRunner:
         except errors.SparkstateError:
             raise
         except RAISED as error:
+            user_errors.log_stack(error)
             raise errors.UserCodeError(
-                f"the sink of {node.uid!r} raised in epoch {epoch}: {describe(error)}"
+                f"the sink of {node.uid!r} raised in epoch {epoch}: {user_errors.describe(error)}"
             ) from error
 
     def _commit(self, epoch: int) -> float:

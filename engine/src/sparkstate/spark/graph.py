@@ -8,9 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from sparkstate import errors
+from sparkstate import errors, user_errors
 from sparkstate.functions import KeyedFunction, OutputTag, require_tag
 from sparkstate.sinks.file_sink import FileSink
+from sparkstate.spark import wrong_calls
 from sparkstate.spark.code_layer import CodeLayer
 from sparkstate.spark.combining import Combining
 from sparkstate.state.descriptors import MapStateDescriptor
@@ -338,7 +339,7 @@ def current() -> Graph:
 
 def _of_the_code() -> tuple[type[BaseException], ...]:
     """Errors of the code itself, not of the data that it has read: a file that is missing may be there at the next
-    start, and a TypeError or AttributeError may come from an empty table (``first()["x"]``)."""
+    start. A TypeError or AttributeError may come from an empty table; ``wrong_calls`` knows those that do not."""
     from pyspark.errors import ParseException
 
     return (errors.StateError, NameError, ImportError, SyntaxError, ParseException)
@@ -353,7 +354,14 @@ def declare(function: Callable[..., Any], *arguments: Any, beneath: Leaves | Non
     try:
         function(*arguments)
     except _of_the_code() as error:
-        raise errors.DeclarationError(f"the job's function raised {type(error).__name__}: {error}") from error
+        raise errors.DeclarationError(f"the job's function raised {user_errors.describe(error)}") from error
+    except (TypeError, AttributeError) as error:
+        remedy = wrong_calls.remedy(error)
+        if remedy is None:
+            raise
+        raise errors.DeclarationError(
+            f"the job's function raised {user_errors.describe(error)}; {remedy}"
+        ) from error
     except SystemExit as error:  # to the driver, that is the end of a job that has finished
         raise errors.UserCodeError(
             f"the job's function called sys.exit({error.code!r}); it declares the job and returns, and the driver ends "

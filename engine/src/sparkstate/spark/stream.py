@@ -59,7 +59,7 @@ def keyed(
     """
     declared, number = _declare_input("keyed", df, event_time, delay, idle_timeout, watermark_partition)
     source = declared.sources_of(number)[0][1]
-    names = _key_columns(keys, source.frame.columns)
+    names = _key_columns(keys, source.frame.schema)
     return KeyedStream(declared, None, names, source.event_time, number)
 
 
@@ -173,15 +173,16 @@ def _with_parts_of_kafka(sources: list[graph.Source]) -> list[graph.Source]:
     return [replace(source, may_be_skewed=plans.reads_kafka(source.frame)) for source in sources]
 
 
-def _key_columns(keys: str | Sequence[str], columns: Sequence[str]) -> tuple[str, ...]:
+def _key_columns(keys: str | Sequence[str], struct: StructType) -> tuple[str, ...]:
     names = checks.names(keys, "keyed(keys=…)")
     if not names:
         raise errors.SpecInvalid(f"keyed(keys={keys!r}): give at least one key column")
     for name in names:
-        if name not in columns:
+        if name not in struct.names:
             raise errors.SpecInvalid(
-                f"key column {name!r} is not in the data; give some of its columns, {list(columns)}"
+                f"key column {name!r} is not in the data; give some of its columns, {struct.names}"
             )
+        plans.key_type(name, struct[name].dataType)
     return names
 
 
@@ -354,7 +355,7 @@ class ProcessedStream:
         the timestamp of the row or timer that made them, as in Flink.
         """
         schema = plans.output_type(self._graph, self._uid, self._tag)
-        names = _key_columns(keys, schema.names)
+        names = _key_columns(keys, schema)
         if event_time is not None:
             plans.check_event_time(schema, event_time, "keyed")
         return KeyedStream(self._graph, (self._uid, self._tag), names, event_time)

@@ -14,7 +14,7 @@ import croniter
 from sparkstate_spec import configuration, fields
 from sparkstate_spec.problems import Problem
 from sparkstate_spec.rules import flink, job, state
-from sparkstate_spec.rules.rule import Rule, View, not_too_long
+from sparkstate_spec.rules.rule import Rule, View, name_of_later, not_too_long
 
 ALL: tuple[Rule, ...] = (
     job.NAME,
@@ -27,6 +27,11 @@ ALL: tuple[Rule, ...] = (
     *flink.ALL,
 )
 BY_NAME: Mapping[str, Rule] = {rule.name: rule for rule in ALL}
+
+
+def is_for_later(path: str, value: Any) -> bool:
+    """Whether a later version takes this value of a field, and this one refuses it."""
+    return name_of_later(path, value) in BY_NAME
 
 
 def _comes(name: str, path: str) -> Rule:

@@ -100,11 +100,16 @@ def not_too_long(*paths: str) -> tuple[Rule, ...]:
 def not_in_this_version(path: str, value: Any, what: str) -> Rule:
     """A field, or one value of it, that exists for a later version."""
     return Rule(
-        f"{path} {value} is for later",
+        name_of_later(path, value),
         path,
         f"{what} {NOT_IN_THIS_VERSION}",
         lambda view: view[path] is not None if value is None else view[path] == value,
     )
+
+
+def name_of_later(path: str, value: Any) -> str:
+    """The name of such a rule."""
+    return f"{path} {value} is for later"
 
 
 def location(path: str) -> tuple[Rule, ...]:

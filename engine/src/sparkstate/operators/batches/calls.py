@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sparkstate import columns, errors
+from sparkstate import columns, errors, user_errors
 from sparkstate.backends.long_index import Longs
 from sparkstate.backends.value_columns import KeyGroups
 from sparkstate.batches import keys as batch_keys
@@ -188,7 +188,7 @@ class BatchCalls:
         if isinstance(error, RowError) and rows is not None and error.row in range(rows.num_rows):
             where = self._shown(rows.slice(error.row, 1).to_pylist()[0])
         return errors.UserCodeError(
-            f"operator {self.spec.uid!r}, epoch {overlay.epoch}, {where}: {user_function.describe(error)}"
+            f"operator {self.spec.uid!r}, epoch {overlay.epoch}, {where}: {user_errors.describe(error)}"
         )
 
     def _shown(self, row: dict[str, Any]) -> str:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, Protocol, TypeVar
 
-from sparkstate import errors
+from sparkstate import errors, user_errors
 
-_TEXT_CHARACTERS = 10_000
-"""Of an error's text: some libraries put all that they were given into it, and each rejected row holds it."""
 _SHOWN_CHARACTERS: Final = 500
 RAISED: Final = (Exception, SystemExit)
 """Whatever ends a call of the user's code. ``sys.exit()`` is an error there like any other: a thread that it ends says
@@ -39,11 +37,13 @@ def declaring(uid: str, step: str, call: Callable[[], T]) -> T:
     except errors.StateMigrationError:
         raise
     except errors.StateError as error:  # whatever the call declares, it declares again after a restart
-        raise errors.DeclarationError(str(error)) from error
+        raise errors.DeclarationError(f"{error}{user_errors.line_of(error)}") from error
     except errors.SparkstateError:
         raise
     except RAISED as error:
-        raise errors.UserCodeError(f"operator {uid!r}: {step} raised {describe(error)}") from error
+        raise errors.UserCodeError(
+            f"operator {uid!r}: {step} raised {user_errors.describe(error)}"
+        ) from error
 
 
 def calling(uid: str, step: str, call: Callable[[], T]) -> T:
@@ -53,7 +53,9 @@ def calling(uid: str, step: str, call: Callable[[], T]) -> T:
     except RAISED as error:
         if isinstance(error, errors.SparkstateError) and not isinstance(error, errors.StateError):
             raise
-        raise errors.UserCodeError(f"operator {uid!r}: {step} raised {describe(error)}") from error
+        raise errors.UserCodeError(
+            f"operator {uid!r}: {step} raised {user_errors.describe(error)}"
+        ) from error
 
 
 def close(function: UserFunction[Any], uid: str) -> None:
@@ -61,18 +63,9 @@ def close(function: UserFunction[Any], uid: str) -> None:
     try:
         function.close()
     except RAISED as error:
-        raise errors.UserCodeError(f"operator {uid!r}: close() raised {describe(error)}") from error
-
-
-def describe(error: BaseException) -> str:
-    """Class and text of an error, as any column and any log can have it, whatever its author has put into the text."""
-    try:
-        text = str(error)
-    except RAISED as failure:
-        text = f"(its text cannot be read: {type(failure).__qualname__})"
-    if len(text) > _TEXT_CHARACTERS:
-        text = text[:_TEXT_CHARACTERS] + "…"
-    return f"{type(error).__qualname__}: {text}".encode(errors="backslashreplace").decode()
+        raise errors.UserCodeError(
+            f"operator {uid!r}: close() raised {user_errors.describe(error)}"
+        ) from error
 
 
 def shorten(row: Any) -> str:

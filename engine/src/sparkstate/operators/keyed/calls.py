@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from sparkstate import errors
+from sparkstate import errors, user_errors
 from sparkstate.functions import MAX_WATERMARK, RuntimeContext
 from sparkstate.operators.common import user_function
 from sparkstate.operators.common.outputs import Outputs
@@ -113,7 +113,7 @@ class RecordCalls:
             return error
         return errors.UserCodeError(
             f"operator {self.spec.uid!r}, key {self.cursor.get_current_key()!r}, epoch {overlay.epoch}, {where}: "
-            f"{user_function.describe(error)}"
+            f"{user_errors.describe(error)}"
         )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sparkstate import errors
+from sparkstate import errors, user_errors
 from sparkstate.connected_functions import BroadcastContext, ReadOnlyContext
 from sparkstate.operators.common import user_function
 from sparkstate.operators.memory.budget import EpochBudget
@@ -107,7 +107,7 @@ class BroadcastCalls(PairedCalls):
             return error
         return errors.UserCodeError(
             f"operator {self.spec.uid!r}, epoch {overlay.epoch}, broadcast row {user_function.shorten(row)}{place}: "
-            f"{user_function.describe(error)}{self._why_not_rejected()}"
+            f"{user_errors.describe(error)}{self._why_not_rejected()}"
         )
 
     def _why_not_rejected(self) -> str:

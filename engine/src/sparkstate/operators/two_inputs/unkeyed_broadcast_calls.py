@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final, NoReturn
 
-from sparkstate import errors
+from sparkstate import errors, user_errors
 from sparkstate.connected_functions import UnkeyedReadOnlyContext
 from sparkstate.functions import RuntimeContext
-from sparkstate.operators.common import user_function
 from sparkstate.operators.spec import UnkeyedBroadcastSpec
 from sparkstate.operators.state.overlay import Overlay
 from sparkstate.operators.state.runtime_context import OperatorRuntimeContext
@@ -38,7 +37,7 @@ class UnkeyedBroadcastCalls(BroadcastCalls):
         if isinstance(error, errors.SparkstateError) and not isinstance(error, errors.StateError):
             return error
         return errors.UserCodeError(
-            f"operator {self.spec.uid!r}, epoch {overlay.epoch}, {where}: {user_function.describe(error)}"
+            f"operator {self.spec.uid!r}, epoch {overlay.epoch}, {where}: {user_errors.describe(error)}"
         )
 
 

@@ -1,0 +1,122 @@
+"""Wrong calls in a first job: each start would make them again, so none is retried."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pyspark.sql import types as T
+
+import sparkstate
+from sparkstate import FileSink, KeyedProcessFunction, StreamExecutionEnvironment, Types, errors
+from sparkstate.spark import graph, stream
+
+
+def keyed_stream() -> Any:
+    return stream.KeyedStream(graph.Graph(), None, ("k",), None)
+
+
+def processed() -> Any:
+    return stream.ProcessedStream(graph.Graph(), "op", None)
+
+
+def without_uid() -> None:
+    keyed_stream().process(KeyedProcessFunction(), output_schema="k string")
+
+
+def with_a_type_of_pyflink() -> None:
+    keyed_stream().process(KeyedProcessFunction(), Types.ROW([Types.STRING()]))
+
+
+def with_two_keys() -> None:
+    sparkstate.keyed(object(), "a", "b")  # type: ignore[call-arg]
+
+
+def with_an_option_that_is_none() -> None:
+    FileSink("/out", partition_by=["k"])  # type: ignore[call-arg]
+
+
+def with_no_configuration() -> None:
+    environment().configure({})
+
+
+SLIPS = {
+    without_uid: r"missing .* 'uid' .*test_wrong_calls.py:\d+ in without_uid\); uid='…' names the operator, .* call it "
+    r"as process\(function, \*, uid, output_schema, on_error='fail', ",
+    with_a_type_of_pyflink: r"; call it as process\(function, \*, uid, output_schema, ",
+    with_two_keys: r"; give several key columns as a list, keyed\(df, \['a', 'b'\]\); call it as keyed\(df, keys, \*, ",
+    with_an_option_that_is_none: r"'partition_by' .*; call it as FileSink\(path, format='parquet', ",
+    with_no_configuration: r"give a sparkstate.Configuration .*:\d+ in with_no_configuration\); correct the call",
+}
+
+
+@pytest.mark.parametrize("slip", SLIPS, ids=lambda slip: slip.__name__)
+def test_arguments_that_do_not_fit_our_calls_are_a_fault_of_the_declaration(slip: Callable[[], None]) -> None:
+    with pytest.raises(errors.DeclarationError, match=SLIPS[slip]):
+        graph.declare(slip)
+
+
+@pytest.mark.parametrize(
+    ("slip", "told"),
+    [
+        (lambda: processed().name("counts"), r"; the uid= of process names the operator$"),
+        (lambda: processed().uid("counts"), r"; write process\(…, uid='…'\)$"),
+        (lambda: processed().print(), r"; write \.sink\(lambda df, epoch: df\.show\(\)\)$"),
+        (lambda: processed().set_parallelism(3), "; write spec.slots into the manifest$"),
+        (lambda: processed().map(len), r"; key the output first: \.keyed\('column'\)$"),
+        (lambda: processed().writeStream, r"; write \.sink\(FileSink\('/folder'\)\)"),
+        (lambda: keyed_stream().partition_custom(), "; KeyedStream has connect, count_window, filter, "),
+        (
+            lambda: sparkstate.KeyedProces,
+            "no attribute 'KeyedProces'.* correct the call of sparkstate in that",
+        ),
+        (
+            lambda: environment().set_parallelism(3),
+            "no 'set_parallelism' here: write spec.slots into the mani",
+        ),
+    ],
+    ids=["name", "uid", "print", "parallelism", "map", "writeStream", "unknown", "a name", "environment"],
+)
+def test_methods_that_our_streams_lack_are_told_with_what_stands_for_them(slip: Any, told: str) -> None:
+    with pytest.raises(errors.DeclarationError, match=told):
+        graph.declare(slip)
+
+
+def environment() -> Any:
+    return StreamExecutionEnvironment.get_execution_environment()
+
+
+def test_a_function_with_other_parameters_is_told_the_right_ones() -> None:
+    def job(spark: Any) -> None:
+        del spark
+
+    with pytest.raises(
+        errors.DeclarationError, match=r"job\(\) takes 1 .*; its parameters have to be \(spark, params"
+    ):
+        graph.declare(job, None, {})
+
+
+def own_function(a: int) -> int:
+    return a
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [lambda: own_function(), lambda: len(5), lambda: "text".no_method()],  # type: ignore[call-arg, arg-type, attr-defined] # noqa: PLW0108
+    ids=["of its own", "of Python", "of a text"],
+)
+def test_errors_of_calls_that_are_not_ours_are_left_as_they_are(fault: Any) -> None:
+    """They may come from what the job has read."""
+    with pytest.raises((TypeError, AttributeError)):
+        graph.declare(fault)
+
+
+@pytest.mark.parametrize(
+    "kind", [T.ArrayType(T.LongType()), T.StructType(), T.MapType(T.LongType(), T.LongType())]
+)
+def test_a_key_that_has_no_binary_form_is_refused_where_it_is_named(kind: T.DataType) -> None:
+    struct = T.StructType([T.StructField("k", T.StringType()), T.StructField("tags", kind)])
+    assert stream._key_columns("k", struct) == ("k",)
+    with pytest.raises(errors.SpecInvalid, match=r"key column 'tags' is .*; keys are strings, numbers"):
+        stream._key_columns(["k", "tags"], struct)
