@@ -15,6 +15,7 @@ INTERNAL = {
     "OutputError": _CAUGHT,
     "FrameError": _CAUGHT,
     "ConstantsRefused": "caught by type_changes, which makes a refusal of it",
+    "NotInColumns": "caught by the pass over timers, which goes on with objects",
     "RowError": "raised by the user's code; " + _CAUGHT,
 }
 
