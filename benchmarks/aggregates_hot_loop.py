@@ -35,6 +35,7 @@ from sparkstate.clock import SystemClock
 from sparkstate.functions import MAX_WATERMARK, MIN_WATERMARK
 from sparkstate.operators import kinds
 from sparkstate.operators.epoch import commit_overlays
+from sparkstate.operators.memory.budget import EpochBudget
 from sparkstate.serde.types import Types
 
 MINUTE = 60_000
@@ -42,7 +43,9 @@ CASES = {"tumbling": Slices(MINUTE, MINUTE), "sliding": Slices(60 * MINUTE, MINU
 TIME = pa.timestamp("us", "UTC")
 
 
-def make_operator(slices: Slices, stores: dict[int, Any], is_text: bool) -> Any:
+def make_operator(
+    slices: Slices, stores: dict[int, Any], is_text: bool, budget: EpochBudget | None = None
+) -> Any:
     """One sum of whole numbers; the operator owns all shards."""
     function = WindowAggregation(
         slices, ("user",), (Output("total", "sum", Sum(pa.int64()), "amount", pa.int64()),)
@@ -57,7 +60,7 @@ def make_operator(slices: Slices, stores: dict[int, Any], is_text: bool) -> Any:
         event_time_column="ts",
         output_schema=pa.schema([("user", user), (START, TIME), (END, TIME), ("total", pa.int64())]),
     )
-    operator = kinds.make(spec, stores, operator_hot_loop.KEY_SPACE, SystemClock(), 0, 1)
+    operator = kinds.make(spec, stores, operator_hot_loop.KEY_SPACE, SystemClock(), 0, 1, budget)
     operator.open()
     return operator
 
