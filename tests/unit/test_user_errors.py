@@ -185,6 +185,16 @@ def test_a_file_of_a_package_is_named_with_its_folders(folder: str) -> None:
     assert user_errors.describe(without_the_test) == "KeyError: 'limit' (shop/rules.py:4 in read)"
 
 
+@pytest.mark.parametrize("file", ["<stdin>", "<string>", "<command-4127>"])
+def test_code_that_was_typed_is_the_users_and_the_generated_methods_beside_it_are_not(file: str) -> None:
+    module: dict[str, Any] = {"__name__": "__main__"}
+    code = "import dataclasses\n@dataclasses.dataclass(order=True)\nclass Limit:\n    value: object\n"
+    exec(compile(f"{code}def least(a, b):\n    return min(Limit(a), Limit(b))\n", file, "exec"), module)
+    error = raised_by(lambda: module["least"](1, None))
+    assert user_errors.line_of(error) == f" ({file}:6 in least)"
+    assert not user_errors.is_raised_by_us(error)
+
+
 @dataclasses.dataclass
 class Limit:
     value: int

@@ -16,8 +16,8 @@ _TEXT_CHARACTERS = 10_000
 _FRAMES: Final = 50
 """Of one stack: a recursion without an end has a thousand."""
 _OURS: Final = frozenset({"sparkstate", "sparkstate_compiled", "sparkstate_spec"})
-_PYTHON: Final = ("<", *(f"{sysconfig.get_path(name)}/" for name in ("stdlib", "platstdlib")))
-"""Python's own code, and code without a file, such as that of a dataclass."""
+_PYTHON: Final = ("<frozen ", *(f"{sysconfig.get_path(name)}/" for name in ("stdlib", "platstdlib")))
+"""Python's own code."""
 _SITES: Final = frozenset({"site-packages", "dist-packages"})
 
 
@@ -96,7 +96,7 @@ def _package(frame: FrameType) -> str:
 
 def _is_of_the_user(frame: FrameType) -> bool:
     """Or of a library that the user has installed."""
-    return not _is_ours(frame) and not _is_of_python(frame)
+    return not _is_ours(frame) and not _is_of_python(frame) and not _is_generated(frame)
 
 
 def _is_ours(frame: FrameType) -> bool:
@@ -106,6 +106,14 @@ def _is_ours(frame: FrameType) -> bool:
 def _is_of_python(frame: FrameType) -> bool:
     file = _origin(frame)
     return file.startswith(_PYTHON) and not _is_installed(file)
+
+
+def _is_generated(frame: FrameType) -> bool:
+    """Whether its code has no file and nobody typed it, such as that of a dataclass. A prompt and a notebook are the
+    module ``__main__``, in which only the methods of a dataclass are generated."""
+    name = frame.f_code.co_name
+    is_typed = _module(frame) == "__main__" and not name.startswith("__")
+    return frame.f_code.co_filename.startswith("<") and not is_typed
 
 
 def _origin(frame: FrameType) -> str:

@@ -9,7 +9,15 @@ import pytest
 from pyspark.sql import types as T
 
 import sparkstate
-from sparkstate import FileSink, KeyedProcessFunction, StreamExecutionEnvironment, Types, errors
+from sparkstate import (
+    FileSink,
+    KeyedProcessFunction,
+    StreamExecutionEnvironment,
+    Time,
+    Types,
+    errors,
+    windows,
+)
 from sparkstate.spark import graph, stream
 
 
@@ -41,12 +49,22 @@ def with_no_configuration() -> None:
     environment().configure({})
 
 
+def with_no_size() -> None:
+    windows.TumblingEventTimeWindows.of()  # type: ignore[call-arg]
+
+
+def without_a_window() -> None:
+    keyed_stream().window()
+
+
 SLIPS = {
     without_uid: r"missing .* 'uid' .*test_wrong_calls.py:\d+ in without_uid\); uid='…' names the operator, .* call it "
     r"as process\(function, \*, uid, output_schema, on_error='fail', ",
     with_a_type_of_pyflink: r"; call it as process\(function, \*, uid, output_schema, ",
     with_two_keys: r"; give several key columns as a list, keyed\(df, \['a', 'b'\]\); call it as keyed\(df, keys, \*, ",
     with_an_option_that_is_none: r"'partition_by' .*; call it as FileSink\(path, format='parquet', ",
+    with_no_size: r"missing .* 'size' .*; call it as of\(size, ",
+    without_a_window: r"missing .* 'assigner' .*; call it as window\(assigner",
     with_no_configuration: r"give a sparkstate.Configuration .*:\d+ in with_no_configuration\); correct the call",
 }
 
@@ -97,14 +115,44 @@ def test_a_function_with_other_parameters_is_told_the_right_ones() -> None:
         graph.declare(job, None, {})
 
 
-def own_function(a: int) -> int:
-    return a
+def broadcast(df: object, limit: int) -> object:
+    """A helper of the job, whose name our API has too."""
+    return df, limit
+
+
+class Source:
+    """As ``broadcast``, with a name that only our inner modules have."""
+
+    def __init__(self, topic: str, limit: int) -> None:
+        self.of = topic, limit
+
+
+def typed(line: str, file: str) -> Callable[[], None]:
+    """A job that was typed into a prompt or a notebook."""
+    names: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile(f"def job():\n    row = None\n    {line}\n", file, "exec"), names)
+    job: Callable[[], None] = names["job"]
+    return job
+
+
+FOUND: dict[str, Any] = {"topic": "a"}
+"""A row of a table that lacks a column."""
+NOTHING: Any = None
+"""The first row of an empty table."""
 
 
 @pytest.mark.parametrize(
     "fault",
-    [lambda: own_function(), lambda: len(5), lambda: "text".no_method()],  # type: ignore[call-arg, arg-type, attr-defined] # noqa: PLW0108
-    ids=["of its own", "of Python", "of a text"],
+    [
+        lambda: broadcast(*[]),
+        lambda: Source(**FOUND),
+        lambda: len(5),  # type: ignore[arg-type]
+        lambda: "text".no_method(),  # type: ignore[attr-defined]  # noqa: PLW0108
+        lambda: Time.minutes(NOTHING),
+        typed("row['limit']", "<stdin>"),
+        typed("row.limit", "<command-4127>"),
+    ],
+    ids=["own function", "own class", "Python's", "a text's", "a None", "a prompt", "a notebook"],
 )
 def test_errors_of_calls_that_are_not_ours_are_left_as_they_are(fault: Any) -> None:
     """They may come from what the job has read."""

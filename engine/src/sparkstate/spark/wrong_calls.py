@@ -7,11 +7,12 @@ pass by the next start, and these do not.
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 import re
-import sys
-from collections.abc import Callable
-from types import ModuleType
+import traceback
+from collections.abc import Callable, Iterator
+from types import FrameType, ModuleType
 from typing import Any, Final
 
 from sparkstate import user_errors
@@ -42,17 +43,29 @@ _ELSEWHERE: Final = {
 }
 """Methods of PyFlink's streams, and of DataFrames, that have their place elsewhere."""
 
+_API: Final = (
+    "sparkstate",
+    "sparkstate.windows",
+    "sparkstate.spark.stream",
+    "sparkstate.spark.connected",
+    "sparkstate.spark.windowed",
+    "sparkstate.spark.interval_join",
+    "sparkstate.state.ttl",
+)
+"""The modules that have what a job calls while it declares itself: all of ``__all__``, or else their classes."""
+
 
 def remedy(error: TypeError | AttributeError) -> str | None:
     """The action that an error of the declaration asks for. None: it is none of our API's, and may pass."""
     if error.__traceback__ is not None and error.__traceback__.tb_next is None:
         return "its parameters have to be (spark, params)"
     if user_errors.is_raised_by_us(error):
-        return "correct the call of sparkstate in that line"
+        # A None may be the answer of an empty table.
+        return None if "NoneType" in str(error) else "correct the call of sparkstate in that line"
     if isinstance(error, AttributeError):
         return _of_attribute(error.obj, error.name) if _is_ours(error.obj) else None
     called = _CALL.match(str(error))
-    function = _function(called[1]) if called else None
+    function = _function(called[1], _last_frame(error)) if called else None
     return _of_call(function, str(error)) if called and function else None
 
 
@@ -81,21 +94,41 @@ def _of_call(function: Callable[..., Any], told: str) -> str:
 
 
 def _is_ours(obj: Any) -> bool:
-    home = obj.__name__ if isinstance(obj, ModuleType) else type(obj).__module__
-    return home.partition(".")[0] == "sparkstate"
+    return _is_of_us(obj.__name__ if isinstance(obj, ModuleType) else type(obj).__module__)
 
 
-def _function(qualified: str) -> Callable[..., Any] | None:
-    """Our function or method of that qualified name; None: there is none."""
+def _is_of_us(module: Any) -> bool:
+    return str(module).partition(".")[0] == "sparkstate"
+
+
+def _last_frame(error: BaseException) -> FrameType | None:
+    """The frame that made the call, if its arguments did not fit."""
+    return next((frame for frame, _ in reversed([*traceback.walk_tb(error.__traceback__)])), None)
+
+
+def _function(qualified: str, caller: FrameType | None) -> Callable[..., Any] | None:
+    """Our function or method of that qualified name. None: there is none, or ``caller`` has one of its own."""
     head, *rest = qualified.split(".")
-    for name, module in [*sys.modules.items()]:
-        if not name.startswith("sparkstate.") or name.startswith("sparkstate.testing"):
-            continue  # the harness has other functions of the same names
-        found = vars(module).get(head)
-        if getattr(found, "__module__", None) != name:
-            continue
-        found = functools.reduce(lambda owner, each: getattr(owner, each, None), rest, found)
-        if inspect.isroutine(found):
-            routine: Callable[..., Any] = found
-            return routine
-    return None
+    names = {} if caller is None else {**caller.f_globals, **caller.f_locals}
+    own = names.get(head)
+    if callable(own) and not _is_of_us(getattr(own, "__module__", None)):
+        return None
+    found: Any = next((each for each in _public() if each.__name__ == head), None)
+    found = functools.reduce(lambda owner, each: getattr(owner, each, None), rest, found)
+    return found if inspect.isroutine(found) else None
+
+
+def _public() -> Iterator[Any]:
+    """The functions and classes of our API, and the classes that they have methods from."""
+    for module in map(importlib.import_module, _API):
+        classes = [
+            name for name, each in vars(module).items() if inspect.isclass(each) and _is_in(module, each)
+        ]
+        for name in getattr(module, "__all__", classes):
+            found = getattr(module, name)
+            owners = inspect.getmro(found) if inspect.isclass(found) else (found,)
+            yield from (each for each in owners if _is_of_us(each.__module__))
+
+
+def _is_in(module: ModuleType, kind: type) -> bool:
+    return kind.__module__ == module.__name__
