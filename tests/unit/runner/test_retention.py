@@ -66,6 +66,12 @@ def test_a_time_in_the_future_keeps_no_savepoint() -> None:
     assert gone([kept(8), kept(9, day=40_000)], max_age_s=3 * DAY) == []
 
 
+def test_savepoints_of_a_clock_that_was_behind_stay() -> None:
+    """One of an hour ago was deleted, because its machine did not have its time yet."""
+    assert gone([kept(8), kept(2, day=-30), kept(10)], max_age_s=3 * DAY) == []
+    assert gone([kept(5), kept(2, day=-30), kept(9, day=-29), kept(10)], max_age_s=3 * DAY) == ["5", "2", "9"]
+
+
 @given(
     st.lists(st.tuples(st.integers(0, 12), st.sampled_from(["periodic", "stop", "mine"])), max_size=12),
     st.one_of(st.none(), st.integers(0, 12)),

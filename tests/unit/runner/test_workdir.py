@@ -140,9 +140,9 @@ def test_cleaning_leaves_lock_attempt_last_word_and_logs(folder: workdir.WorkDir
     ]
 
 
-def test_the_logs_of_slots_outlive_a_run_that_failed_until_the_next_one_ends(folder: workdir.WorkDir) -> None:
+def test_the_logs_of_slots_outlive_a_run_that_failed_until_another_one_fails(folder: workdir.WorkDir) -> None:
     slots, logs = folder.local / "slots", folder.root / "logs"
-    for run, names in enumerate([("slot-0-1.log", "slot-0-1.log.1", "slot-10-2.log"), ("slot-0-3.log",), ()]):
+    for run, names in enumerate([("slot-0-1.log", "slot-0-1.log.1", "slot-10-2.log"), ("slot-0-3.log",)]):
         (slots / "00001-000" / "db").mkdir(parents=True)
         for name in names:
             (slots / name).write_text(f"run {run}")
@@ -150,6 +150,8 @@ def test_the_logs_of_slots_outlive_a_run_that_failed_until_the_next_one_ends(fol
         folder.clean()
         assert {path.name: path.read_text() for path in logs.glob("*")} == dict.fromkeys(names, f"run {run}")
         assert not folder.local.exists()
+        folder.clean()  # after a run that started no driver
+        assert [path.read_text() for path in logs.glob("*")] == [f"run {run}"] * len(names)
 
 
 def test_cleaning_goes_on_while_slots_of_a_killed_driver_still_write(folder: workdir.WorkDir) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
@@ -54,9 +55,12 @@ def expired(
 
 def _ages_ms(newest_first: Sequence[KeptSavepoint], now_ms: int) -> dict[str, int]:
     """By URL. A time in the future is wrong, and such a savepoint is as old as the next one of the log: otherwise it
-    would stay until that time."""
+    would stay until that time. None is older than the one before it, so a clock that was behind takes none away."""
     ages, next_age_ms = dict[str, int](), 0
     for kept in newest_first:
         age_ms = now_ms - kept.completed_ms
         next_age_ms = ages[kept.url] = age_ms if age_ms >= 0 else next_age_ms
-    return ages
+    oldest_first = [kept.url for kept in reversed(newest_first)]
+    return dict(
+        zip(oldest_first, itertools.accumulate((ages[url] for url in oldest_first), min), strict=True)
+    )

@@ -193,10 +193,12 @@ class WorkDir:
         return told
 
     def _keep_slot_logs(self) -> None:
-        """In place of those of an earlier run. A driver that has finished leaves none."""
-        for old in filter(_is_slot_log, self._logs.glob("slot-*")):
+        """In place of those of an earlier run. A run without a driver, or whose driver has finished, leaves none: then
+        those of the last failure stay."""
+        new = [*filter(_is_slot_log, (self.local / folders.SLOTS).glob("slot-*"))]
+        for old in filter(_is_slot_log, self._logs.glob("slot-*") if new else ()):
             old.unlink(missing_ok=True)
-        for log in filter(_is_slot_log, (self.local / folders.SLOTS).glob("slot-*")):
+        for log in new:
             self._logs.mkdir(parents=True, exist_ok=True)
             shutil.move(log, self._logs / log.name)  # from another disk, perhaps
 
