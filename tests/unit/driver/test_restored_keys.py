@@ -93,7 +93,7 @@ def test_timers_of_an_operator_without_keys_are_refused_and_its_other_state_is_n
     restoring.require_keys(restored(BEFORE, key_columns=columns, states=(values,)), unkeyed)
     with_timers = restored(BEFORE, key_columns=columns, states=(values, timers))
     restoring.require_keys(with_timers, BEFORE)
-    told = "'clicks' whose key type was LONG and is now none; its timers would never fire. Key its stream as before"
+    told = r"'clicks' whose key type was LONG and is now none; timers that it has left would never fire\. Key its "
     with pytest.raises(errors.StateMigrationError, match=told):
         restoring.require_keys(with_timers, unkeyed)
 

@@ -112,8 +112,9 @@ def changed_keys(restored: RestoredSnapshot, declared: graph.Graph) -> Iterator[
 
 
 def _with_keyed_state(metadata: CheckpointMetadata) -> set[str]:
-    """The uids of operators that stored anything by key, timers included. The state of an operator in a slot is of no
-    key, and has no key type."""
+    """The uids of operators that stored anything by key, timers included. A snapshot names the states and not how much
+    is in them, so one whose timers have all fired counts as well. The state of an operator in a slot is of no key, and
+    has no key type."""
     return {state.uid for state in metadata.states if state.key_type}
 
 

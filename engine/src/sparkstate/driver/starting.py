@@ -98,7 +98,7 @@ def _start(
 def _watch_clock(parts: Parts, over: threading.Event, loss: Loss) -> None:
     """From before the query, which begins with the time that it finds. Bounded input is not paced by the clock."""
     if parts.heartbeat:
-        wall_clock = WallClock(clock.WakefulClock())
+        wall_clock = WallClock(parts.context.clock)
         watch = threading.Thread(
             target=watch_clock, args=(wall_clock, over, loss), name="clock-watch", daemon=True
         )

@@ -4,7 +4,6 @@ so does a clock that was set back."""
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
 
 from sparkstate import errors
 from sparkstate.clock import Clock
@@ -18,7 +17,7 @@ _SILENT_S = 30.0
 """A slot that gives no sign of life for so long hangs. To give one it takes no lock that a commit holds: a slow commit
 counted as a lost slot."""
 _SET_BACK_S = 10.0
-"""A clock that was set back by less is as late again before another query could begin."""
+"""A clock that was set back by less is soon as late again: another query would take as long to begin."""
 
 
 class Loss:
@@ -51,31 +50,18 @@ def watch(group: SlotGroup, view: JobView, over: threading.Event, loss: Loss) ->
         view.note_slots(group.addresses, replies)
 
 
-@dataclass(frozen=True)
-class _LeadSpan:
-    """By how much the wall clock is ahead of the monotonic one. They are read one after the other, and the process may
-    sleep in between: the true value lies within these two."""
-
-    least_s: float
-    most_s: float
-
-
 class WallClock:
-    """Sees when the wall clock is set back. ``clock``: its ``monotonic`` counts the time that the machine sleeps."""
+    """Sees when the wall clock of ``clock`` is set back, in one step or in several."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._lead = self._look()
+        self._latest_ms = clock.now_ms()
 
     def set_back_s(self) -> float:
-        """By how many seconds since the last call, at least; 0 or less where it was not."""
-        before, self._lead = self._lead, self._look()
-        return before.least_s - self._lead.most_s
-
-    def _look(self) -> _LeadSpan:
-        began_s = self._clock.monotonic()
-        wall_s = self._clock.now_ms() / 1000
-        return _LeadSpan(least_s=wall_s - self._clock.monotonic(), most_s=wall_s - began_s)
+        """Seconds until it is as late as it has been; 0 where it never was later than now."""
+        now_ms = self._clock.now_ms()
+        self._latest_ms = max(self._latest_ms, now_ms)
+        return (self._latest_ms - now_ms) / 1000
 
 
 def watch_clock(wall_clock: WallClock, over: threading.Event, loss: Loss) -> None:
@@ -87,7 +73,7 @@ def watch_clock(wall_clock: WallClock, over: threading.Event, loss: Loss) -> Non
     """
     while not over.wait(_WATCH_S):
         seconds = wall_clock.set_back_s()
-        if seconds >= _SET_BACK_S:
+        if seconds > _SET_BACK_S - _WATCH_S:  # which may have passed since the step
             loss.note(errors.ClockStep(_told(seconds)))
             return
 
