@@ -56,8 +56,8 @@ def changes(uid: str, stored: Sequence[KeyColumn], declared: Sequence[KeyColumn]
 
 
 def no_keys(uid: str, stored: str) -> Change:
-    """The change of an operator that has had timers into one of a stream without keys. ``stored``: the type of its keys.
-    Other state by key needs no refusal: it stays in every snapshot, and nothing asks for it."""
+    """The change of an operator that has had timers into one of a stream without keys. ``stored``: the type of its
+    keys. Other state by key needs no refusal: it stays in every snapshot, and nothing asks for it."""
     harm, remedy = "timers that it has left would never fire", "Key its stream as before"
     return Change(uid, "key type", stored, "none", harm, remedy)
 
