@@ -18,7 +18,7 @@ _KEPT = timedelta(days=1)
 """Longer than the longest pause before a command that failed is tried again."""
 
 
-class FirstSights:
+class FirstLooks:
     """When this process first saw an end that Kubernetes dates later than now, by a clock that is ahead. The pause
     after a failure counts from then. By that clock it was too long by hours, and without it the command was made again
     at each look. If this memory is lost, a pause begins anew."""

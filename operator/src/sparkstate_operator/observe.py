@@ -73,7 +73,7 @@ class Observer:
         self._neighbours = neighbours
         self._drivers = drivers
         self._key = key
-        self._ends = command_pods.FirstSights()
+        self._ends = command_pods.FirstLooks()
 
     async def look(
         self,

@@ -192,10 +192,10 @@ def test_the_deletion_of_a_snapshot_ends_by_the_present_clock() -> None:
 def stages(ended_s: float, *looks_s: float) -> list[Stage]:
     """Of a command that has failed, at looks after so many seconds. It was first wanted 31 s before."""
     failed = observed.Command("c", "u", "1", "purge", False, True, ended_at=NOW + timedelta(seconds=ended_s))
-    sights, since, found = command_pods.FirstSights(), NOW - timedelta(seconds=31), []
+    looks, since, found = command_pods.FirstLooks(), NOW - timedelta(seconds=31), []
     for after_s in looks_s:
         now = NOW + timedelta(seconds=after_s)
-        (command,) = sights.dated([failed], now)
+        (command,) = looks.dated([failed], now)
         found.append(commanding.stage(command, since, now))
     return found
 
@@ -209,13 +209,13 @@ def test_a_failed_command_is_tried_again_after_its_pause_however_far_its_end_is_
     assert stages(ended_s, 0, 29, 32 + slack_s) == [Stage.PAUSES, Stage.PAUSES, Stage.DUE]
 
 
-def test_the_first_sights_of_ends_are_not_kept_for_ever() -> None:
-    sights = command_pods.FirstSights()
+def test_the_first_looks_at_ends_are_not_kept_for_ever() -> None:
+    looks = command_pods.FirstLooks()
     for day in range(5):
         now = NOW + timedelta(days=day)
         one = observed.Command("c", f"u-{day}", "1", "purge", False, True, ended_at=now + timedelta(days=9))
-        assert sights.dated([one], now)[0].ended_at == now
-    assert list(sights._seen) == ["u-4"]
+        assert looks.dated([one], now)[0].ended_at == now
+    assert list(looks._seen) == ["u-4"]
 
 
 class Api:

@@ -107,8 +107,7 @@ FAILURES = (_not_restored, _final)
 
 
 def is_of_node(ended: observed.Termination) -> bool:
-    """Whether nobody saw the container end, because its node was started anew or has lost it: no failure
-    of the job."""
+    """Whether its node was started anew, or has lost the container, so that nobody saw it end."""
     return ended.reason in LOST_BY_NODE and not ended.word
 
 
