@@ -6,11 +6,38 @@ its uid. By name, the word of a failed try was told of the next one, and so was 
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
 from typing import Any
 
-from sparkstate_operator import job_pods, labels, observed
+from sparkstate_operator import clock, job_pods, labels, observed
+
+_KEPT = timedelta(days=1)
+"""Longer than the longest pause before a command that failed is tried again."""
+
+
+class FirstLooks:
+    """When this process first saw an end that Kubernetes dates later than now, by a clock that is ahead. The pause
+    after a failure counts from then. By that clock it was too long by hours, and without it the command was made again
+    at each look. If this memory is lost, a pause begins anew."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, datetime] = {}
+
+    def dated(self, found: Iterable[observed.Command], now: datetime) -> tuple[observed.Command, ...]:
+        """The same commands, none of which ended later than now."""
+        return tuple([self._dated(command, now) for command in found])
+
+    def _dated(self, command: observed.Command, now: datetime) -> observed.Command:
+        ended = command.ended_at
+        if ended is None or not clock.is_ahead(ended, now):
+            return command
+        if command.uid not in self._seen:
+            kept = {uid: at for uid, at in self._seen.items() if now - _KEPT < at <= now}
+            self._seen = {**kept, command.uid: now}
+        return dataclasses.replace(command, ended_at=self._seen[command.uid])
 
 
 def commands(jobs: Iterable[observed.Child], pods: Iterable[observed.Child]) -> tuple[observed.Command, ...]:

@@ -73,6 +73,7 @@ class Observer:
         self._neighbours = neighbours
         self._drivers = drivers
         self._key = key
+        self._ends = command_pods.FirstLooks()
 
     async def look(
         self,
@@ -113,7 +114,7 @@ class Observer:
         config_maps = await self._config_maps(mine, namespace, name, uid, deep=deep, wanted=needs_attempts)
         memory.driver.endpoint = _endpoint(job, drivers, config_maps)
         said = await self._report(job, memory.driver.endpoint, heard)
-        commands = await self._with_progress(_commands(mine), namespace)
+        commands = await self._with_progress(self._ends.dated(_commands(mine), now), namespace)
         seen = observed.ObservedState(
             job=job,
             now=now,
@@ -311,7 +312,7 @@ class Observer:
                 for kind, listed in zip((k.COMMANDS, k.PODS), bodies, strict=True)
                 for body in listed
             ]
-            commands = await self._with_progress(_commands(mine), namespace)
+            commands = await self._with_progress(self._ends.dated(_commands(mine), now), namespace)
         terminating = snapshot.deleting_at is not None and await self._terminating(namespace)
         # Between two tries there is no command.
         begun = snapshot.status.get("reason") == dependants.GOES

@@ -266,19 +266,6 @@ def test_state_that_a_suspended_job_has_to_start_from_is_needed_until_it_goes_on
     assert not needs(step(carried_out, 2, rests, **around), 2, rests)
 
 
-@pytest.mark.parametrize("phase", ["Suspended", "Failed"])
-def test_a_job_that_waited_for_state_goes_on_once_its_spec_asks_for_it_no_more(phase: str) -> None:
-    around = {"config_maps": (traced(1, {}, {}),)}
-    status = running_status(phase=phase, observedGeneration=1, lastCheckpoint={"uri": "s3://b/chk-9"})
-    for _ in range(2):
-        waits = step(status, 2, NAMED, **around)
-        status = dict(waits.status)
-        assert status["phase"] == "RestoreBlocked" and not acts(waits, actions.StartAttempt)
-    back = step(status, 3, {}, **around)
-    assert (back.status["phase"], back.status["attempt"]) == ("Starting", 2)
-    assert "start" not in back.status and "restorePending" not in back.status
-
-
 # -- a suspension in between -------------------------------------------------------------------------------------------
 
 WITH_STATE: dict[str, Any] = {**NEW, "upgradeCheck": False}

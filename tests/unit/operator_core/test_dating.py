@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from datetime import timedelta
 from typing import Any
@@ -20,10 +21,12 @@ from support.scene.decisions import (
     trace,
 )
 
-from sparkstate_operator import actions, clock, labels, observed
+from sparkstate_operator import actions, clock, command_pods, labels, observed
 from sparkstate_operator.config import Config
 from sparkstate_operator.decide import commanding, snapshot
 from sparkstate_operator.decide.commanding import Stage
+from sparkstate_operator.edges import kube as k
+from sparkstate_operator.observe import Observer
 from sparkstate_spec.periodic import SOON_S
 
 DAY_S = 86_400.0
@@ -186,17 +189,51 @@ def test_the_deletion_of_a_snapshot_ends_by_the_present_clock() -> None:
     assert saved(status, 0, {}, deleting_at=NOW)["deletionStartedTime"] == at(0)
 
 
+def stages(ended_s: float, *looks_s: float) -> list[Stage]:
+    """Of a command that has failed, at looks after so many seconds. It was first wanted 31 s before."""
+    failed = observed.Command("c", "u", "1", "purge", False, True, ended_at=NOW + timedelta(seconds=ended_s))
+    looks, since, found = command_pods.FirstLooks(), NOW - timedelta(seconds=31), []
+    for after_s in looks_s:
+        now = NOW + timedelta(seconds=after_s)
+        (command,) = looks.dated([failed], now)
+        found.append(commanding.stage(command, since, now))
+    return found
+
+
 @pytest.mark.parametrize(
-    ("ended_s", "stage"),
-    [
-        (-10, Stage.PAUSES),
-        (-31, Stage.DUE),
-        (SOON_S, Stage.PAUSES),
-        (DAY_S, Stage.DUE),
-    ],
-    ids=["just now", "after the pause", "a clock that is a little ahead", "a clock that is a day ahead"],
+    "ended_s", [0, SOON_S, 3_700, DAY_S], ids=["just now", "a little ahead", "an hour ahead", "a day ahead"]
 )
-def test_a_failed_command_is_tried_again_however_far_its_end_is_ahead(ended_s: float, stage: Stage) -> None:
-    ended_at = NOW + timedelta(seconds=ended_s)
-    failed = observed.Command("c", "u", "1", "purge", False, True, ended_at=ended_at)
-    assert commanding.stage(failed, NOW - timedelta(seconds=31), NOW) is stage
+def test_a_failed_command_is_tried_again_after_its_pause_however_far_its_end_is_ahead(ended_s: float) -> None:
+    """Its pause began only when the day was over, or was left out: the command was made again at each look."""
+    slack_s = 2 * SOON_S if ended_s == SOON_S else 0
+    assert stages(ended_s, 0, 29, 32 + slack_s) == [Stage.PAUSES, Stage.PAUSES, Stage.DUE]
+
+
+def test_the_first_looks_at_ends_are_not_kept_for_ever() -> None:
+    looks = command_pods.FirstLooks()
+    for day in range(5):
+        now = NOW + timedelta(days=day)
+        one = observed.Command("c", f"u-{day}", "1", "purge", False, True, ended_at=now + timedelta(days=9))
+        assert looks.dated([one], now)[0].ended_at == now
+    assert list(looks._seen) == ["u-4"]
+
+
+class Api:
+    """An API server with the deletion of a snapshot that has failed, by its clock a day ahead."""
+
+    async def list(self, kind: k.Kind, *_: Any) -> list[Any]:
+        meta = {"name": "c", "uid": "u", "resourceVersion": "1"}
+        failed = {"type": "Failed", "status": "True", "lastTransitionTime": at(DAY_S)}
+        return [{"metadata": meta, "status": {"conditions": [failed]}}] if kind is k.COMMANDS else []
+
+    async def get(self, *_: Any) -> None:
+        return None
+
+
+def test_each_look_at_a_snapshot_dates_the_end_of_its_command_by_the_first_one() -> None:
+    observer = Observer(Api(), None, b"", None)  # type: ignore[arg-type]
+    goes = observed.Snapshot("s-1", "s-uid", "1", 1, NOW, {}, {}, {}, {}, (), deleting_at=NOW)
+    for after_s in (0, 20):
+        now = NOW + timedelta(seconds=after_s)
+        found = asyncio.run(observer.around_snapshot("shop", goes, now))
+        assert [one.ended_at for one in found.commands] == [NOW]

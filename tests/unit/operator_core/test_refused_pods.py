@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from support.scene.decisions import NOW, acts, job, pod, revision, stored, trace
+from support.scene.decisions import DEATH_S, NOW, acts, job, pod, revision, stored, trace
 
 from sparkstate_operator import actions, labels, observed, plan
 from sparkstate_operator.config import Config
@@ -129,3 +129,16 @@ def test_a_suspension_waits_for_a_driver_that_may_have_been_made_before_the_refu
     found.change(3, **NEWER, **SUSPENDED)
     assert found.status["phase"] == "Suspending"
     assert 2 in found.config_maps
+
+
+def test_a_spec_that_changes_waits_for_a_driver_that_may_have_been_made_before_the_refusal() -> None:
+    """The first request for its pod had no answer, and the next attempt began as if there could be no such pod."""
+    found = Refused()
+    found.change(**NEWER)
+    found.unanswered = 2
+    found.change(image="example/job:3")
+    assert (found.status["attempt"], found.status["unconfirmed"][0]["attempt"]) == (3, 2)
+    assert found.status["revision"] == revision(image="example/job:3").name
+    assert not acts(found.look(), actions.StartAttempt)
+    found.now += timedelta(seconds=DEATH_S)
+    assert acts(found.look(), actions.StartAttempt)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from datetime import timedelta
 from typing import Any
 
@@ -14,6 +15,7 @@ from support.scene.decisions import (
     job,
     look,
     pod,
+    revision,
     running_status,
     trace,
 )
@@ -212,3 +214,44 @@ def test_the_trace_of_a_driver_goes_when_it_can_do_no_more_harm() -> None:
     assert [one.child.attempt for one in acts(gone, actions.DeleteAttempt)] == [1]
     ended_ = beside().look(11, sightings={1: OVER})
     assert [one.child.attempt for one in acts(ended_, actions.DeleteAttempt)] == [1]
+
+
+LAST: dict[str, Any] = {"restart": {"strategy": "fixed-delay", "fixedDelay": {"attempts": 0, "delay": "1s"}}}
+
+
+def given_up() -> Lives:
+    """The job has failed: the kubelet has started its container again, and no restart was left. The container runs."""
+    crashed = pod(restarts=1, last_ended=ended(1, "SlotLost"), revision=revision(**LAST).name)
+    status = running_status() | {"revision": revision(**LAST).name}
+    found = Lives(status, drivers=(crashed,), sightings={1: crashed}, config_maps=(trace(1),))
+    found.spec = LAST
+    assert acts(found.look(0), actions.DeletePod) and found.status["phase"] == "Failed"
+    found.look(
+        1, drivers=(dataclasses.replace(crashed, deleting_at=NOW + timedelta(seconds=30), grace_s=30),)
+    )
+    return found
+
+
+@pytest.mark.parametrize("change", [{"restartNonce": 1}, {"image": "example/job:2"}], ids=["nonce", "image"])
+@pytest.mark.parametrize("rests", [False, True], ids=["at once", "after a suspension"])
+def test_a_job_that_was_given_up_waits_for_its_driver_that_vanished(
+    change: dict[str, Any], rests: bool
+) -> None:
+    """The container ran when the job was given up. Its successor began at once, as if that had been its end."""
+    found = given_up()
+    found.seen["drivers"] = ()
+    if rests:
+        found.change(**LAST, state="suspended")
+        found.looks(2, 2)
+        assert found.status["phase"] == "Suspended"
+    found.change(**LAST, **change)
+    assert not made(found.looks(3, 4, 5, DEATH_S))
+    assert made(found.looks(DEATH_S + 4, DEATH_S + 5, DEATH_S + 6))
+
+
+def test_a_job_that_was_given_up_waits_for_no_driver_that_was_seen_to_end() -> None:
+    found = given_up()
+    found.look(2, drivers=(), sightings={1: OVER})
+    assert "unconfirmed" not in found.status
+    found.change(**LAST, restartNonce=1)
+    assert made(found.looks(3, 4))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import enum
 from datetime import datetime, timedelta
 
-from sparkstate_operator import clock
 from sparkstate_operator.decide import troubles
 from sparkstate_operator.decide.draft import POLL_S
 from sparkstate_operator.observed import Command
@@ -45,9 +44,7 @@ def stage(command: Command | None, since: datetime, now: datetime) -> Stage:
         return Stage.DONE
     if not command.failed:
         return Stage.RUNS
-    again, longest = again_at(command, since), timedelta(seconds=LONGEST_RETRY_S)
-    # A time that is further ahead than the longest pause follows from an end by a clock that was ahead.
-    return Stage.PAUSES if now < again and not clock.is_ahead(again, now + longest) else Stage.DUE
+    return Stage.DUE if now >= again_at(command, since) else Stage.PAUSES
 
 
 def look_s(command: Command | None, at: Stage) -> float:

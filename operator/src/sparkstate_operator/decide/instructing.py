@@ -72,13 +72,14 @@ def given(revision: Revision) -> dict[str, object]:
 
 def note_pending(draft: Draft, asked: Revision | None) -> None:
     """Write down whether the spec, ``asked``, names state from which a job that rests has to start when it goes on.
-    Nothing else in the status tells: a suspended job's spec is accepted at once. An attempt that has begun was told."""
-    if asked is None:
-        return
-    named = asked.get("restoreFrom.uri") or asked.get("restoreFrom.snapshotRef")
+    Nothing else in the status tells: a suspended job's spec is accepted at once. An attempt that has begun was told.
+    A spec that does not count takes nothing back: the job still waits for what an earlier one named. ``asked`` is None
+    where the spec cannot run."""
     rests = draft.attempt > 0 and draft.phase in IDLE and not draft.intent
-    ahead = draft.revision is None or is_changed(draft.revision, asked)
-    draft.put("restorePending", True if named and rests and ahead else None)
+    waits = bool(draft.status.get("restorePending")) and not draft.accepted
+    named = asked is not None and bool(asked.get("restoreFrom.uri") or asked.get("restoreFrom.snapshotRef"))
+    ahead = asked is not None and (draft.revision is None or is_changed(draft.revision, asked))
+    draft.put("restorePending", True if rests and (waits or (named and ahead)) else None)
 
 
 def wait_for(draft: Draft, missing: MissingState) -> None:

@@ -25,7 +25,7 @@ from sparkstate_operator.decide import (
     scheduling,
     sweeping,
 )
-from sparkstate_operator.decide.draft import Draft
+from sparkstate_operator.decide.draft import IDLE, Draft
 from sparkstate_operator.plan import Revision
 
 Step = Callable[[Draft], None]
@@ -68,12 +68,25 @@ def decide(
     step = precedence.first(SPECS, draft) or _accept
     step(draft)
     _step(draft)
+    _leave_crash(draft)
     instructing.note_pending(draft, wanted)
     predecessors.remember(draft)
     sweeping.sweep(draft, config.driver_role)
     _name_attempt(draft, config)
     draft.wait(config.resync_s)
     return reporting.finished(draft)
+
+
+def _leave_crash(draft: Draft) -> None:
+    """A restart that the strategy did not allow ends the job in the look that counts it, unless that look has something
+    else to do: a new version is being checked, or its pod was refused. Then the next look counts it."""
+    before, pod = draft.seen.job.status, draft.pod
+    goes_on = draft.attempt == before.get("attempt") and draft.phase not in IDLE
+    stays = pod is not None and pod.deleting_at is None and draft.intent.get("action") not in job_steps.STOPS
+    if draft.exhausted and goes_on and stays:
+        told: Mapping[str, Any] = before.get("restarts") or {}
+        counted = {name: told.get(name) for name in ("kubelet", "attemptKubelet", "recent")}
+        progress.put_restarts(draft, {**(draft.status.get("restarts") or {}), **counted})
 
 
 def _name_attempt(draft: Draft, config: Config) -> None:

@@ -101,10 +101,13 @@ def _suspended(draft: Draft) -> bool:
 
 
 def _waits_no_more(draft: Draft, wanted: Revision) -> bool:
-    """Whether a job that waited for state (``instructing.wait_for``) is asked to start from it no more. Its revision is
-    the wanted one again, so no change would end the wait."""
-    is_back = draft.revision is not None and draft.revision.name == wanted.name
-    return is_back and draft.phase == "RestoreBlocked" and bool(draft.status.get("restorePending"))
+    """Whether a job that waited for state (``instructing.wait_for``) is asked to start from it no more: the newest spec
+    names the same state as the attempt before. No change may be left that would end the wait. A spec that does not
+    count ends it no more than it resumes a suspended job."""
+    job, old = draft.seen.job, draft.revision
+    waits = draft.phase == "RestoreBlocked" and bool(draft.status.get("restorePending"))
+    asked = draft.accepted and job.status.get("observedGeneration") != job.generation
+    return waits and asked and old is not None and not instructing.is_changed(old, wanted)
 
 
 def _rests(draft: Draft) -> bool:
@@ -157,7 +160,7 @@ def _first(draft: Draft, wanted: Revision) -> None:
         return
     if draft.phase == "Suspended":
         draft.note("Resumed", "the job goes on")
-    starting.begin(draft, wanted, start)
+    starting.begin_where_none_runs(draft, wanted, start)
 
 
 def _stop(draft: Draft, wanted: Revision) -> None:

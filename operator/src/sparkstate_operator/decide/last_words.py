@@ -13,6 +13,9 @@ FINAL_REASONS = frozenset(
 )
 """Reasons of the engine after which another attempt would end the same way (its own restart strategy has given up)."""
 SPEC_INVALID, RESTORE_BLOCKED, FENCED, STORAGE = 2, 3, 4, 5
+LOST_BY_NODE = frozenset({"Unknown", "ContainerStatusUnknown"})
+"""The kubelet's reasons for the end of a container that its node knows nothing of any more, after a reboot for example.
+The exit code is invented."""
 STOPPED_WORDS = frozenset({"Suspended", "Cancelled", "Terminated"})
 """Last words of a driver that was told to end, and did in good order."""
 
@@ -101,6 +104,11 @@ def _final(ended: observed.Termination) -> Failure | None:
 
 FAILURES = (_not_restored, _final)
 """None of them: it may pass."""
+
+
+def is_of_node(ended: observed.Termination) -> bool:
+    """Whether its node was started anew, or has lost the container, so that nobody saw it end."""
+    return ended.reason in LOST_BY_NODE and not ended.word
 
 
 def is_final(ended: observed.Termination) -> bool:

@@ -17,8 +17,8 @@ from sparkstate_operator.plan import AWAY_S, Revision
 LOOK_S = 5.0
 """Until the next look at a driver that was asked to end, in case its last event is missed."""
 _ENDED = tuple(phase for phase in IDLE if phase != "RestoreBlocked")
-"""Phases that an attempt's end leads to. ``RestoreBlocked`` says of an attempt only that its successor lacks its state:
-an older operator entered it even when the pod had vanished."""
+"""Phases in which the status names the newest attempt's driver if it may live (``unconfirmed``). ``RestoreBlocked``
+says only that the next attempt lacks its state: an older operator entered it even when the pod had vanished."""
 
 
 def end(draft: Draft, revision: Revision, *, or_terminating: bool = False) -> None:
@@ -66,16 +66,21 @@ def longest_wait_s(draft: Draft, revision: Revision) -> int:
 
 def alive(draft: Draft) -> list[observed.Pod]:
     """Drivers of older attempts that nobody has confirmed to be dead."""
-    return [
-        pod for pod in draft.seen.drivers if pod.attempt < draft.attempt and pod.death is not Death.CONFIRMED
-    ]
+    return _alive_below(draft, draft.attempt)
+
+
+def _alive_below(draft: Draft, attempt: int) -> list[observed.Pod]:
+    return [pod for pod in draft.seen.drivers if pod.attempt < attempt and pod.death is not Death.CONFIRMED]
 
 
 def remember(draft: Draft) -> None:
     """At the end of a decision, write down the drivers of older attempts that may do harm, and how long those may whose
-    pods are gone."""
+    pods are gone. A job that was given up while its container ran rests beside a driver that lives: nothing else would
+    tell its successor of it once the pod is gone."""
     revision = draft.revision or draft.wanted
-    dangerous = (pod for pod in alive(draft) if revision is None or _may_harm(draft, pod, revision, False))
+    rests = draft.phase in IDLE and not draft.intent
+    found = _alive_below(draft, draft.attempt + 1 if rests else draft.attempt)
+    dangerous = (pod for pod in found if revision is None or _may_harm(draft, pod, revision, False))
     unconfirmed.remember(draft, frozenset(pod.attempt for pod in dangerous))
 
 
@@ -94,10 +99,7 @@ def unconfirmed_s(draft: Draft, revision: Revision) -> float:
     process ended; 0 where it cannot."""
     if draft.attempt == 0 or draft.pod is not None or draft.phase in _ENDED:
         return 0.0
-    sighting = draft.seen.sightings.get(draft.attempt)
-    if sighting is not None and sighting.death is Death.CONFIRMED:
-        return 0.0
-    return revision.death_s
+    return max(0.0, unconfirmed.left_s(draft, draft.attempt, revision))
 
 
 def harmless_at(pod: observed.Pod, revision: Revision) -> datetime:

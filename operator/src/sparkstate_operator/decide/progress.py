@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from sparkstate_operator import answers, clock, observed
-from sparkstate_operator.decide import restarts
+from sparkstate_operator.decide import last_words, restarts
 from sparkstate_operator.decide.draft import Draft
 from sparkstate_spec import units
 
@@ -207,13 +208,25 @@ def _count_crashes(draft: Draft, counts: dict[str, Any], number: int) -> None:
     follows. They were forgotten with their pod, and a strategy that allows 10 restarts allowed 65. Nobody knows when
     those of a lost status were, so they do not count."""
     revision, known = draft.revision or draft.wanted, bool(draft.seen.job.status.get("phase"))
+    if draft.pod is not None and draft.pod.crash is not None and last_words.is_of_node(draft.pod.crash):
+        number -= 1  # the newest
     if number > 0 and known and revision is not None:
         earlier, spread = restarts.failures_of(counts), draft.seen.job.uid
+        failed_at = _failed_at(draft, earlier)
         # Of several restarts since the last look nobody knows the times, so those before the newest do not count yet.
-        verdict = restarts.answer(revision, earlier, draft.now, spread)
+        verdict = restarts.answer(revision, earlier, failed_at, spread)
         draft.exhausted = verdict.why if isinstance(verdict, restarts.NoRestart) else ""
-        found = restarts.remembered(revision, earlier, draft.now, spread, number=number)
+        found = restarts.remembered(revision, earlier, failed_at, spread, number=number)
         counts["recent"] = [clock.text(failed) for failed in found]
+
+
+def _failed_at(draft: Draft, earlier: Sequence[datetime]) -> datetime:
+    """When the container failed that the kubelet has started again. An operator that was away finds an old failure, and
+    as one of now it might be one too many. The node's clock tells the time, so it is held between the failure before it
+    and this look."""
+    crash = draft.pod.crash if draft.pod is not None else None
+    told = crash.at if crash is not None and crash.at is not None else draft.now
+    return max([min(told, draft.now), *earlier[-1:]])
 
 
 def put_restarts(draft: Draft, counts: Mapping[str, Any]) -> None:

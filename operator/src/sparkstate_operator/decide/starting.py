@@ -47,6 +47,16 @@ def begin(
     draft.happened(job_life.BEGUN)
 
 
+def begin_where_none_runs(draft: Draft, revision: Revision, start: actions.Start) -> None:
+    """The same where no attempt is meant to run. If nobody knows whether the newest one's driver has ended, its
+    successor waits until that driver can do no more harm."""
+    judged = draft.revision or revision
+    delay_s = predecessors.unconfirmed_s(draft, judged)
+    if delay_s > 0:
+        unconfirmed.lose(draft, judged)
+    begin(draft, revision, start, delay_s=delay_s)
+
+
 def _take(draft: Draft, revision: Revision) -> None:
     """The attempt is one of ``revision``. Failures of an earlier one say nothing about it, and were perhaps counted for
     another restart strategy."""
@@ -102,7 +112,7 @@ def _is_refused_and_changed(draft: Draft) -> Step | None:
     start = redirecting.start(draft, wanted)
     if isinstance(start, instructing.MissingState):
         return None
-    return partial(begin, revision=wanted, start=start)
+    return partial(_renumber, revision=wanted, start=start)
 
 
 def _may_have_lived(draft: Draft) -> Step | None:
@@ -171,6 +181,15 @@ def _end_act(draft: Draft) -> None:
     draft.happened(job_life.MADE)
     draft.say("")
     draft.wait(0.0)
+
+
+def _renumber(draft: Draft, revision: Revision, start: actions.Start) -> None:
+    """A request before the refused one may have had no answer, and its pod may run unseen."""
+    delay_s = 0.0
+    if not draft.seen.never_had_pod(draft.attempt):
+        delay_s = _revision(draft).death_s
+        unconfirmed.lose(draft, _revision(draft))
+    begin(draft, revision, start, delay_s=delay_s)
 
 
 def _burn(draft: Draft) -> None:

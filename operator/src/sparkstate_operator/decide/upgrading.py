@@ -18,12 +18,10 @@ from sparkstate_operator.decide import (
     history,
     instructing,
     precedence,
-    predecessors,
     redirecting,
     refusing,
     starting,
     stopping,
-    unconfirmed,
 )
 from sparkstate_operator.decide.draft import IDLE, TERMINAL, Draft
 from sparkstate_operator.model.base import ChangeKind
@@ -133,11 +131,7 @@ def _wait_for_state(draft: Draft, upgrade: Upgrade, missing: instructing.Missing
 
 
 def _begin(draft: Draft, upgrade: Upgrade) -> None:
-    judged = upgrade.old or upgrade.wanted
-    delay_s = predecessors.unconfirmed_s(draft, judged)
-    if delay_s > 0:
-        unconfirmed.lose(draft, judged)
-    starting.begin(draft, upgrade.wanted, _start(upgrade), delay_s=delay_s)
+    starting.begin_where_none_runs(draft, upgrade.wanted, _start(upgrade))
 
 
 def _stay(draft: Draft, upgrade: Upgrade) -> None:
