@@ -53,7 +53,7 @@ class SetsByKey(TimerSets):
         self._waiting: dict[object, list[TimerKey]] = {}
         """By key; the first one to fire is the last of a list."""
         self._keys: dict[Any, dict[object, None]] = {}
-        """By namespace, the keys whose first timer is of it; some may have fired meanwhile, or have another first one."""
+        """By namespace, the keys whose first timer is of it, or was when they were put there."""
         self._end = 0
         """The time of the last timer of the stretch."""
 

@@ -215,13 +215,13 @@ def _require_elements(lists: Sequence[Any], made: pa.Array) -> None:
 def _has_kept_type(value: Any, kind: pa.DataType) -> bool:
     """Whether the type of a NumPy array or a Series says that its elements stay the same. Raises ``_ChangedValue`` if
     it says that they do not."""
-    dtype = getattr(value, "dtype", None)
+    dtype: Any = getattr(value, "dtype", None)
     sort = getattr(dtype, "kind", "")
     if sort in ("m", "M") and isinstance(value, np.ndarray):
         _require_unit(value, kind)
         return True
     if sort == "f":
-        return pa.types.is_float32(kind) and dtype.itemsize <= 4
+        return bool(pa.types.is_float32(kind) and dtype.itemsize * 8 <= kind.bit_width)
     return sort in ("i", "u", "b")  # Arrow takes none of them as times
 
 
