@@ -11,13 +11,14 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyspark.sql
 import pytest
 
 from sparkstate.operators.rows import arrow_rows
 from sparkstate.operators.rows.output_columns import OutputError
-from sparkstate.serde.row import Row
+from sparkstate.serde.row import Row, row_class
 
 LONG, TEXT = pa.int64(), pa.string()
 TIME = pa.timestamp("us", "UTC")
@@ -208,3 +209,137 @@ def test_a_map_is_a_dict_in_a_row(kind: pa.DataType, pairs: Any, expected: Any) 
 def test_a_list_of_any_kind_may_be_yielded() -> None:
     kinds = [(1, 2), collections.deque([1, 2]), {1, 2}, np.array([1, 2])]
     assert column(pa.list_(LONG), *kinds) == [[1, 2]] * len(kinds)
+
+
+@pytest.mark.parametrize(
+    ("element", "value"),
+    [
+        (TEXT, {"a": 1}),
+        (TEXT, {"a": 1}.keys()),
+        (TEXT, (letter for letter in "ab")),
+        (TEXT, pd.DataFrame({"a": [1]})),
+        (pa.list_(LONG), np.ones((2, 2), int)),
+    ],
+    ids=["dict", "keys", "generator", "frame", "two dimensions"],
+)
+def test_other_values_than_lists_are_refused_for_an_array(element: pa.DataType, value: Any) -> None:
+    for kind, wrapped in (
+        (pa.list_(element), value),
+        (pa.map_(TEXT, pa.list_(element)), {"k": value}),
+        (pa.struct([("f", pa.list_(element))]), (value,)),
+    ):
+        with pytest.raises(OutputError, match="does not fit column 'c' of type"):
+            column(kind, None, wrapped)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [{"key": "a", "value": 1}, {"value": None, "key": "b"}],
+        [{"key": "a", "value": 1}, ("b", None)],
+        [{"key": "a", "value": 1}, {"key": "b"}],
+        pa.scalar([("a", 1), ("b", None)], pa.map_(TEXT, LONG)),
+    ],
+    ids=["dicts", "a dict and a tuple", "no value", "scalar"],
+)
+def test_the_pairs_of_a_map_may_be_dicts(value: Any) -> None:
+    assert column(pa.map_(TEXT, LONG), value, {"a": 1, "b": None}) == [{"a": 1, "b": None}] * 2
+    assert (
+        column(pa.map_(TEXT, POINT), [{"key": "a", "value": (1, 2)}], {"a": {"x": 1, "y": 2}})
+        == [{"a": {"x": 1, "y": 2}}] * 2
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ([{"key": "a", "value": 1.5}], r"1\.5 .*it would become 1; yield int"),
+        ([{"key": "a", "value": 1, "typo": 2}], "the struct has no field typo; it has: key, value"),
+        (["ab"], r"the value \['ab'\] .* does not fit"),
+        ([{"value": 1}], "the value .*'value': 1.* does not fit"),
+    ],
+    ids=["fraction", "misspelled", "text", "no key"],
+)
+def test_other_pairs_are_refused_for_a_map(value: Any, why: str) -> None:
+    with pytest.raises(OutputError, match=why):
+        column(pa.map_(TEXT, LONG), value)
+    with pytest.raises(OutputError, match="does not fit"):
+        column(pa.map_(TEXT, TEXT), ["ab"])
+
+
+MICROSECONDS = np.array([5, 7], "m8[us]")
+DAYS = np.array(["2024-01-01"], "M8[us]")
+
+
+def test_times_of_numpy_are_taken_in_the_unit_of_the_column() -> None:
+    five, seven = (datetime.timedelta(microseconds=number) for number in (5, 7))
+    of_lists = pa.list_(pa.duration("us"))
+    assert column(pa.duration("us"), MICROSECONDS[0], None, five) == [five, None, five]
+    assert column(of_lists, list(MICROSECONDS), MICROSECONDS, [five, seven]) == [[five, seven]] * 3
+    midnight = NOON.replace(hour=0)
+    assert column(pa.list_(TIME), DAYS, [midnight], pd.Series(DAYS.astype("M8[s]"))) == [[midnight]] * 3
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "why"),
+    [
+        *[
+            (pa.duration("us"), MICROSECONDS.astype(f"m8[{unit}]"), r"\.astype\('timedelta64\[us\]'\)")
+            for unit in "sD"
+        ],
+        *[(TIME, DAYS.astype(f"M8[{unit}]"), r"\.astype\('datetime64\[us\]'\)") for unit in ("s", "ms", "D")],
+        (pa.date32(), np.array([5], "M8[ns]"), "yield a datetime.date for each"),
+        (pa.duration("us"), [np.timedelta64(5, "s")], "duration"),
+        (
+            pa.duration("us"),
+            [pd.Timedelta(5, "s").as_unit("s")],
+            r"would become 0; yield value\.as_unit\('us'\)",
+        ),
+        (pa.duration("us"), pd.Series(np.array([5], "m8[ms]")), r"yield value\.as_unit\('us'\)"),
+        (TIME, [np.timedelta64(5, "us")], "timestamp"),
+    ],
+    ids=str,
+)
+def test_times_of_numpy_in_another_unit_are_refused(kind: pa.DataType, value: Any, why: str) -> None:
+    """Arrow takes the number of seconds for one of microseconds."""
+    with pytest.raises(OutputError, match=f"(?s)does not fit column 'c' of type .*{why}"):
+        column(pa.list_(kind), None, value)
+    with pytest.raises(OutputError, match=f"(?s)does not fit column 'c' of type .*{why}"):
+        column(pa.list_(pa.list_(kind)), None, [value])
+
+
+class Unread(np.ndarray):
+    """Arrow reads its memory; nobody else reads its elements."""
+
+    def __iter__(self) -> Any:
+        raise AssertionError
+
+
+class UnreadList(list[float]):
+    __iter__ = Unread.__iter__
+
+
+class UnreadRow(row_class(("x", "y"))):  # type: ignore[misc]
+    __iter__ = Unread.__iter__
+
+
+@pytest.mark.parametrize("wrapped", [lambda value: value, lambda value: {"f": value}], ids=["list", "struct"])
+def test_embeddings_are_not_looked_at_number_by_number(wrapped: Any) -> None:
+    floats = pa.list_(pa.float32())
+    kind = floats if wrapped(1) == 1 else pa.struct([("f", floats)])
+    for value in (np.ones(3, np.float32).view(Unread), np.ones(3).view(Unread), UnreadList([1.0] * 3)):
+        assert column(kind, wrapped(value), None) == [wrapped([1.0] * 3), None]
+    # With an infinite number among them, those of 32 bits are what they are.
+    infinite = np.array([np.inf], np.float32).view(Unread)
+    assert column(kind, wrapped(infinite), wrapped([1.0])) == [wrapped([float("inf")]), wrapped([1.0])]
+    for value in (np.array([1e300]), [1e300]):
+        with pytest.raises(OutputError, match="it would become inf; declare it as double"):
+            column(kind, wrapped(infinite), wrapped(value))
+
+
+def test_rows_in_the_order_of_a_struct_are_taken_by_position() -> None:
+    assert column(POINT, UnreadRow((1, 2)), (3, 4)) == [{"x": 1, "y": 2}, {"x": 3, "y": 4}]
+    of_pyspark = [pyspark.sql.Row(x=1, y=2), pyspark.sql.Row(1, 2)]
+    assert column(POINT, *of_pyspark, (1, 2), None) == [*[{"x": 1, "y": 2}] * 3, None]
+    with pytest.raises(OutputError, match=r"1\.5 .*it would become 1"):
+        column(POINT, UnreadRow((1, 1.5)))

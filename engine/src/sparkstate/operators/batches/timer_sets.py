@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 import itertools
-from typing import Final
+from typing import Any, Final
 
 from sparkstate.operators.common.due_timers import DueTimers
 from sparkstate.operators.state.overlay import TimerKey, TimerOverlay
@@ -52,6 +52,8 @@ class SetsByKey(TimerSets):
         super().__init__(due, timers)
         self._waiting: dict[object, list[TimerKey]] = {}
         """By key; the first one to fire is the last of a list."""
+        self._keys: dict[Any, dict[object, None]] = {}
+        """By namespace, the keys whose first timer is of it, or was when they were put there."""
         self._end = 0
         """The time of the last timer of the stretch."""
 
@@ -66,33 +68,42 @@ class SetsByKey(TimerSets):
         least = min((timers[-1][0] for timers in self._waiting.values()), default=None)
         if self._due.make_room(least):
             self._waiting.clear()  # they are on disk, and due from there
+            self._keys.clear()
 
     def _take_stretch(self) -> bool:
         for timer in itertools.islice(self._due, _STRETCH * CHUNK_TIMERS):
             self._timers.changes[timer] = True
             self._waiting.setdefault(timer[1], []).append(timer)
             self._end = timer[0]
-        for timers in self._waiting.values():
+        for key, timers in self._waiting.items():
             timers.reverse()
+            self._file(key, timers)
         return bool(self._waiting)
 
     def _first_of_keys(self) -> list[TimerKey]:
         found: list[TimerKey] = []
-        for key, timers in list(self._waiting.items()):
-            while timers and not self._timers.changes.get(timers[-1]):
-                timers.pop()  # deleted meanwhile, or registered again and fired
-            if timers and (not found or timers[-1][2] == found[0][2]):
-                found.append(timers.pop())
-            if not timers:
-                del self._waiting[key]
-            if len(found) == CHUNK_TIMERS:
-                break
+        while self._keys and not found:
+            namespace = next(iter(self._keys))
+            for key in self._keys.pop(namespace):
+                timers = self._waiting.pop(key, [])
+                while timers and not self._timers.changes.get(timers[-1]):
+                    timers.pop()  # deleted meanwhile, or registered again and fired
+                if timers and timers[-1][2] == namespace and len(found) < CHUNK_TIMERS:
+                    found.append(timers.pop())
+                if timers:
+                    self._waiting[key] = timers
+                    self._file(key, timers)
         for timer in found:
             self._timers.changes[timer] = False
         return found
+
+    def _file(self, key: object, timers: list[TimerKey]) -> None:
+        self._keys.setdefault(timers[-1][2], {})[key] = None
 
     def _join(self) -> None:
         """Take in what the last call registered up to the end of the stretch."""
         while self._waiting and (time := self._timers.peek()) is not None and time <= self._end:
             timer = self._timers.pop()
-            bisect.insort(self._waiting.setdefault(timer[1], []), timer, key=lambda each: -each[0])
+            timers = self._waiting.setdefault(timer[1], [])
+            bisect.insort(timers, timer, key=lambda each: -each[0])
+            self._file(timer[1], timers)

@@ -8,10 +8,11 @@ have the usual types, that is one call for a batch, and one for each level of a 
 from __future__ import annotations
 
 import contextlib
+import datetime
 import functools
 import itertools
 import numbers
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -20,7 +21,17 @@ import pyarrow as pa
 from sparkstate.serde import row
 
 _SHOWN_CHARACTERS: Final = 500
-_REFUSED: Final = (pa.ArrowException, TypeError, ValueError, OverflowError)
+_REFUSED: Final = (
+    pa.ArrowException,
+    TypeError,
+    ValueError,
+    OverflowError,
+    LookupError,
+    AttributeError,
+)
+_LISTS: Final = (Sequence, set, frozenset, pa.Array, pa.ChunkedArray)
+_PAIR: Final = ("key", "value")
+"""The names that Arrow gives the entries of a map."""
 
 
 class OutputError(Exception):
@@ -59,7 +70,7 @@ def _made(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
         _require_times(values, kind)
         return pa.array(values, type=kind)
     array = pa.array(values, type=kind)
-    _require_kept(values, kind, array)
+    _require_kept(values, array)
     return array
 
 
@@ -86,38 +97,46 @@ def _misfit(value: Any, field: pa.Field) -> str:
     )
 
 
-def _require_kept(values: Sequence[Any], kind: pa.DataType, array: pa.Array | None = None) -> None:
-    """Raise ``_ChangedValue`` for a value that an array of this type holds as another one. Arrow takes all of the
-    values; ``array`` is what it makes of them, if that is known."""
+def _require_kept(values: Sequence[Any], array: pa.Array) -> None:
+    """Raise ``_ChangedValue`` for a value that the array holds as another one. The array is what Arrow makes of these
+    values, and maybe of others."""
+    kind = array.type
     if pa.types.is_integer(kind):
-        _require_whole(values, kind, array)
-    elif pa.types.is_float32(kind):
-        made = pa.array(values, kind) if array is None else array
-        if np.isinf(made.to_numpy(zero_copy_only=False)).any():
-            _require_equal(values, kind, "declare it as double")
+        _require_whole(values, array)
     elif pa.types.is_temporal(kind):
         _require_times(values, kind)
-    elif pa.types.is_nested(kind) and _is_looked_at(kind):
-        _require_parts([value for value in values if value is not None], kind)
+    elif _is_suspect(array):
+        if pa.types.is_float32(kind):
+            _require_equal(values, kind, "declare it as double")
+        else:
+            _require_parts([value for value in values if value is not None], array)
+
+
+def _is_suspect(array: pa.Array) -> bool:
+    """Whether a value may have become another one. Of a float32, which is what embeddings are made of, the array itself
+    tells it, so that nobody has to look at each number."""
+    if pa.types.is_float32(array.type):
+        return bool(np.isinf(array.to_numpy(zero_copy_only=False)).any())
+    return _is_looked_at(array.type)
 
 
 @functools.lru_cache(maxsize=1024)
 def _is_looked_at(kind: pa.DataType) -> bool:
-    """Whether a value within a nested type may become another one."""
+    """Whether a value of this type, or within it, may become another one."""
     if pa.types.is_map(kind):
         return _is_looked_at(kind.key_type) or _is_looked_at(kind.item_type)
     checks = (pa.types.is_integer, pa.types.is_float32, pa.types.is_temporal, pa.types.is_nested)
     return any(check(kind) for check in checks)
 
 
-def _require_whole(values: Sequence[Any], kind: pa.DataType, array: pa.Array | None) -> None:
+def _require_whole(values: Sequence[Any], array: pa.Array) -> None:
     # The quickest look at all of them: with a float, the sum is a float. Nulls are left out, and so are zeros.
-    given = values if array is not None and not array.null_count else filter(None, values)
+    given = filter(None, values) if array.null_count else values
     with np.errstate(over="ignore"), contextlib.suppress(Exception):
         if type(sum(given)) is int:
             return
     if not all(each is type(None) or hasattr(each, "__index__") for each in set(map(type, values))):
-        _require_equal(values, kind, "yield int(value) or round(value), or declare it as double")
+        _require_equal(values, array.type, "yield int(value) or round(value), or declare it as double")
 
 
 def _require_equal(values: Sequence[Any], kind: pa.DataType, remedy: str) -> None:
@@ -128,10 +147,23 @@ def _require_equal(values: Sequence[Any], kind: pa.DataType, remedy: str) -> Non
 
 
 def _require_times(values: Sequence[Any], kind: pa.DataType) -> None:
-    counts = tuple(each for each in set(map(type, values)) if issubclass(each, numbers.Number))
+    kinds = set(map(type, values))
+    of_arrow = np.timedelta64 if pa.types.is_duration(kind) else ()
+    counts = tuple(
+        each for each in kinds if issubclass(each, numbers.Number) and not issubclass(each, of_arrow)
+    )
     if counts:
         value = next(value for value in values if isinstance(value, counts))
         raise _ChangedValue(value, f"a number has no unit here; {_remedy(kind)}, or declare it as bigint")
+    if pa.types.is_duration(kind) and any(hasattr(each, "as_unit") for each in kinds):
+        for value in values:
+            _require_fine_unit(value)
+
+
+def _require_fine_unit(value: Any) -> None:
+    """Arrow reads 0 of a pandas Timedelta that counts seconds or milliseconds."""
+    if isinstance(value, datetime.timedelta) and getattr(value, "unit", "us") in ("s", "ms"):
+        raise _ChangedValue(value, "it would become 0; yield value.as_unit('us')")
 
 
 def _remedy(kind: pa.DataType) -> str:
@@ -142,48 +174,92 @@ def _remedy(kind: pa.DataType) -> str:
     return "yield a datetime.timedelta" if pa.types.is_duration(kind) else "yield a datetime.time"
 
 
-def _require_parts(values: Sequence[Any], kind: pa.DataType) -> None:
+def _require_parts(values: Sequence[Any], array: pa.Array) -> None:
     """The same for lists, maps and structs; there is no null among them."""
-    if pa.types.is_struct(kind):
-        _require_fields(values, kind)
-    elif pa.types.is_map(kind):
-        pairs = [pair for value in values for pair in (value.items() if hasattr(value, "items") else value)]
-        for number, part in enumerate((kind.key_type, kind.item_type)):
-            if _is_looked_at(part):
+    if pa.types.is_struct(array.type):
+        _require_fields(values, array)
+    elif pa.types.is_map(array.type):
+        pairs = [pair for value in values for pair in _pairs(value)]
+        for number, part in enumerate((array.keys, array.items)):
+            if _is_suspect(part):
                 _require_kept([pair[number] for pair in pairs], part)
     else:
-        _require_elements(values, kind.value_type)
+        _require_elements(values, array.values)
 
 
-def _require_elements(lists: Sequence[Any], kind: pa.DataType) -> None:
+def _pairs(value: Any) -> Iterable[Any]:
+    """The entries of a value in the place of a map, as tuples of key and item."""
+    if hasattr(value, "items") and not isinstance(value, pa.Scalar):
+        return value.items()  # type: ignore[no-any-return]
+    return [_pair(entry) for entry in value]
+
+
+def _pair(entry: Any) -> Any:
+    if isinstance(entry, (dict, pa.StructScalar)):
+        return tuple(map(_fields_of(entry, _PAIR).get, _PAIR))
+    return entry
+
+
+def _require_elements(lists: Sequence[Any], made: pa.Array) -> None:
     kinds = set(map(type, lists))
     if any(issubclass(each, str) for each in kinds):
         text = next(value for value in lists if isinstance(value, str))
         raise _ChangedValue(text, "a list of its characters would be there; yield [value]")
+    if not _is_suspect(made):
+        return
     if any(hasattr(each, "dtype") for each in kinds):
-        lists = [value for value in lists if not _has_only_integers(value)]
-    if _is_looked_at(kind):
-        _require_kept(list(itertools.chain.from_iterable(lists)), kind)
+        lists = [value for value in lists if not _has_kept_type(value, made.type)]
+    _require_kept(list(itertools.chain.from_iterable(lists)), made)
 
 
-def _has_only_integers(value: Any) -> bool:
-    """Whether the type of a NumPy array or a Series says so. Arrow takes none of them as times."""
-    return getattr(getattr(value, "dtype", None), "kind", "") in ("i", "u")
+def _has_kept_type(value: Any, kind: pa.DataType) -> bool:
+    """Whether the type of a NumPy array or a Series says that its elements stay the same. Raises ``_ChangedValue`` if
+    it says that they do not."""
+    dtype: Any = getattr(value, "dtype", None)
+    sort = getattr(dtype, "kind", "")
+    if sort in ("m", "M") and isinstance(value, np.ndarray):
+        _require_unit(value, kind)
+        return True
+    if sort == "f":
+        return bool(pa.types.is_float32(kind) and dtype.itemsize * 8 <= kind.bit_width)
+    return sort in ("i", "u", "b")  # Arrow takes none of them as times
 
 
-def _require_fields(structs: Sequence[Any], kind: pa.StructType) -> None:
+def _require_unit(times: np.ndarray[Any, Any], kind: pa.DataType) -> None:
+    """Arrow takes the numbers of such an array as they are, whatever its unit."""
+    if not (pa.types.is_timestamp(kind) or pa.types.is_duration(kind)):
+        raise _ChangedValue(times, f"its numbers would count in another unit; {_remedy(kind)} for each")
+    right = f"{'datetime64' if pa.types.is_timestamp(kind) else 'timedelta64'}[{kind.unit}]"
+    if times.dtype != np.dtype(right):
+        why = f"its numbers would count as {right}; convert it from {times.dtype} by .astype({right!r})"
+        raise _ChangedValue(times, why)
+
+
+def _require_fields(structs: Sequence[Any], array: pa.StructArray) -> None:
+    kind = array.type
     names = _names(kind)
     kinds = set(map(type, structs))
-    if kinds != {tuple} and not (kinds == {dict} and all(map(frozenset(names).issuperset, structs))):
+    is_by_position = _are_by_position(structs, kinds, names)
+    if not is_by_position and not (kinds == {dict} and all(map(frozenset(names).issuperset, structs))):
         structs = [_fields_of(value, names) for value in structs]
     for number, field in enumerate(kind):
-        if _is_looked_at(field.type):
-            _require_kept(_at(number if kinds == {tuple} else field.name, structs), field.type)
+        made = array.field(number)
+        if _is_suspect(made):
+            _require_kept(_at(number if is_by_position else field.name, structs), made)
+
+
+def _are_by_position(structs: Sequence[Any], kinds: set[type], names: tuple[str, ...]) -> bool:
+    """Whether all are tuples without names, or rows of just these names. Each of PySpark's rows has its own."""
+    if all(each is tuple or (issubclass(each, tuple) and row.names_of(each) == names) for each in kinds):
+        return True
+    return all(issubclass(each, tuple) for each in kinds) and all(
+        row.names_of(value) in ((), names) for value in structs
+    )
 
 
 def _at(place: int | str, structs: Sequence[Any]) -> list[Any]:
     if isinstance(place, int):
-        return [struct[place] for struct in structs]
+        return [tuple.__getitem__(struct, place) for struct in structs]
     return [struct.get(place) for struct in structs]
 
 
@@ -221,6 +297,14 @@ def _arranged(value: Any, kind: pa.DataType) -> Any:
             items = list(map(_fields_of(value, names).get, names))
         return tuple([_arranged(item, field.type) for item, field in zip(items, kind, strict=True)])
     if pa.types.is_map(kind):
-        pairs = value.items() if hasattr(value, "items") else value
-        return [(_arranged(key, kind.key_type), _arranged(item, kind.item_type)) for key, item in pairs]
-    return [_arranged(item, kind.value_type) for item in value]
+        return [_arranged_pair(pair, kind) for pair in _pairs(value)]
+    if isinstance(value, _LISTS) or getattr(value, "ndim", 0) == 1:
+        return [_arranged(item, kind.value_type) for item in value]
+    return value  # no list: its keys, its columns or what else it yields are no elements
+
+
+def _arranged_pair(pair: Any, kind: pa.MapType) -> Any:
+    if not isinstance(pair, (tuple, list)):
+        return pair
+    key, item = pair
+    return _arranged(key, kind.key_type), _arranged(item, kind.item_type)
