@@ -267,6 +267,30 @@ def test_other_pairs_are_refused_for_a_map(value: Any, why: str) -> None:
         column(pa.map_(TEXT, TEXT), ["ab"])
 
 
+MAP = pa.map_(TEXT, LONG)
+
+
+@pytest.mark.parametrize(
+    ("kind", "around"),
+    [
+        (MAP, lambda pairs: pairs),
+        (pa.list_(MAP), lambda pairs: [None, {"a": 1}, pairs]),
+        (pa.map_(TEXT, MAP), lambda pairs: {"b": None, "a": pairs}),
+        (pa.map_(TEXT, MAP), lambda pairs: [{"key": "a", "value": pairs}]),
+        (pa.struct([("n", LONG), ("m", MAP)]), lambda pairs: {"m": pairs, "n": 1}),
+        (pa.struct([("n", LONG), ("m", MAP)]), lambda pairs: (1, pairs)),
+        (pa.struct([("n", LONG), ("m", MAP)]), lambda pairs: pyspark.sql.Row(m=pairs, n=1)),
+    ],
+    ids=["map", "in a list", "in a map", "in a pair", "in a dict", "in a tuple", "in a row"],
+)
+def test_none_is_no_pair_of_a_map(kind: pa.DataType, around: Any) -> None:
+    """Arrow ends the process there."""
+    for pairs in ([None], [("a", 1), None]):
+        with pytest.raises(OutputError, match="None is no pair of a map; yield a dict"):
+            column(kind, None, around(pairs))
+    assert column(kind, None, around([("a", 1)]))[0] is None
+
+
 MICROSECONDS = np.array([5, 7], "m8[us]")
 DAYS = np.array(["2024-01-01"], "M8[us]")
 

@@ -69,9 +69,37 @@ def _made(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     if pa.types.is_temporal(kind):
         _require_times(values, kind)
         return pa.array(values, type=kind)
+    if _has_map(kind):
+        for value in values:
+            _require_pairs(value, kind)
     array = pa.array(values, type=kind)
     _require_kept(values, array)
     return array
+
+
+@functools.lru_cache(maxsize=1024)
+def _has_map(kind: pa.DataType) -> bool:
+    return pa.types.is_map(kind) or any(_has_map(kind.field(at).type) for at in range(kind.num_fields))
+
+
+def _require_pairs(value: Any, kind: pa.DataType) -> None:
+    """Raise ``_ChangedValue`` for a map with None in the place of a pair: Arrow 26 ends the process there."""
+    if pa.types.is_map(kind):
+        if isinstance(value, (list, tuple)) and any(pair is None for pair in value):
+            raise _ChangedValue(value, "None is no pair of a map; yield a dict")
+        if value is not None and _has_map(kind.item_type):
+            for _, item in _pairs(value):
+                _require_pairs(item, kind.item_type)
+    elif pa.types.is_struct(kind):
+        names = _names(kind)
+        by_name = isinstance(value, dict)
+        fields = value.items() if by_name else zip(row.names_of(value) or names, value or (), strict=False)
+        for name, part in fields:
+            if name in names and _has_map(kind.field(name).type):
+                _require_pairs(part, kind.field(name).type)
+    elif _has_map(kind):
+        for item in value if isinstance(value, (list, tuple)) else ():
+            _require_pairs(item, kind.value_type)
 
 
 def _refusal(values: Sequence[Any], field: pa.Field, error: Exception) -> OutputError:
