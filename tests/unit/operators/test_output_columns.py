@@ -283,10 +283,10 @@ MAP = pa.map_(TEXT, LONG)
     ],
     ids=["map", "in a list", "in a map", "in a pair", "in a dict", "in a tuple", "in a row"],
 )
-def test_none_is_no_pair_of_a_map(kind: pa.DataType, around: Any) -> None:
+def test_none_is_refused_as_a_pair_of_a_map(kind: pa.DataType, around: Any) -> None:
     """Arrow ends the process there."""
     for pairs in ([None], [("a", 1), None]):
-        with pytest.raises(OutputError, match="None is no pair of a map; yield a dict"):
+        with pytest.raises(OutputError, match="None is not a pair of a map; yield a dict"):
             column(kind, None, around(pairs))
     assert column(kind, None, around([("a", 1)]))[0] is None
 

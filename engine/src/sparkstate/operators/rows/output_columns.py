@@ -86,7 +86,7 @@ def _require_pairs(value: Any, kind: pa.DataType) -> None:
     """Raise ``_ChangedValue`` for a map with None in the place of a pair: Arrow 26 ends the process there."""
     if pa.types.is_map(kind):
         if isinstance(value, (list, tuple)) and any(pair is None for pair in value):
-            raise _ChangedValue(value, "None is no pair of a map; yield a dict")
+            raise _ChangedValue(value, "None is not a pair of a map; yield a dict")
         if value is not None and _has_map(kind.item_type):
             for _, item in _pairs(value):
                 _require_pairs(item, kind.item_type)
