@@ -12,10 +12,7 @@ rows (``feed``), the ends of the windows (``finish``) and the ``commit``.
 from __future__ import annotations
 
 import argparse
-import gc
 import tempfile
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +25,6 @@ from peers import nexmark
 from sparkstate import columns
 from sparkstate.aggregates.slices import Slices
 from sparkstate.functions import MIN_WATERMARK
-from sparkstate.operators.epoch import commit_overlays
 from sparkstate.operators.memory.budget import EpochBudget
 
 BEGIN_MS = 20_000
@@ -36,7 +32,6 @@ QUERIES = {
     "q5": ("auction", Slices(nexmark.SIZE_MS, nexmark.SLIDE_MS)),
     "q12": ("bidder", Slices(nexmark.SIZE_MS, nexmark.SIZE_MS)),
 }
-STEPS = ("feed", "finish", "commit")
 
 
 def batches_of(bids: Any, query: str, asked: argparse.Namespace, epoch: int) -> list[pa.RecordBatch]:
@@ -60,23 +55,6 @@ def batches_of(bids: Any, query: str, asked: argparse.Namespace, epoch: int) -> 
     return [whole.slice(start, 1 << 16) for start in range(0, len(whole), 1 << 16)]
 
 
-def steps(operator: Any, epoch: int, batches: list[pa.RecordBatch], before: int, after: int) -> Iterator[Any]:
-    """Seconds of each step, and the number of windows put out."""
-    gc.collect()
-    times = [time.process_time()]
-    overlay = operator.begin(epoch, before, 0)
-    for batch in batches:
-        operator.process_batch(overlay, batch)
-    times.append(time.process_time())
-    operator.finish(overlay, after)
-    times.append(time.process_time())
-    windows = sum(len(batch) for batch in overlay.output())
-    commit_overlays([(operator, overlay)])
-    times.append(time.process_time())
-    yield from np.diff(times).tolist()
-    yield windows
-
-
 def run(query: str, backend: str, asked: argparse.Namespace, bids: Any) -> None:
     """Print the line of one query and backend."""
     with tempfile.TemporaryDirectory() as folder:
@@ -87,11 +65,10 @@ def run(query: str, backend: str, asked: argparse.Namespace, bids: Any) -> None:
         for epoch in range(asked.epochs):
             before, watermark = watermark, BEGIN_MS + (epoch + 1) * asked.events - 1
             batches = batches_of(bids, query, asked, epoch)
-            took.append(list(steps(operator, epoch + 1, batches, before, watermark)))
-        *seconds, windows = np.mean(took[-2:], axis=0).tolist()
-        shown = "  ".join(
-            f"{name} {each / windows * 1e6:6.2f}" for name, each in zip(STEPS, seconds, strict=True)
-        )
+            took.append(operator_hot_loop.timed_epoch(operator, epoch + 1, batches, before, watermark))
+        windows = sum(found for _, found in took[-2:]) / len(took[-2:])
+        means = {name: sum(steps[name] for steps, _ in took[-2:]) / len(took[-2:]) for name in took[0][0]}
+        shown = "  ".join(f"{name} {mean / windows * 1e6:6.2f}" for name, mean in means.items())
         print(f"{query:4} {backend:8} {shown} µs per window, {windows:,.0f} windows per epoch", flush=True)
         operator.close()
         for store in stores.values():

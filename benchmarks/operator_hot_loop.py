@@ -142,24 +142,36 @@ def make_operator(
     return operator, (factory, stores)
 
 
-def run_epoch(operator: Operator[Any], epoch: int, batches: list[pa.RecordBatch]) -> dict[str, float]:
-    """Seconds of each step."""
+def timed_epoch(
+    operator: Operator[Any],
+    epoch: int,
+    batches: list[pa.RecordBatch],
+    before: int = MIN_WATERMARK,
+    after: int = MIN_WATERMARK,
+) -> tuple[dict[str, float], int]:
+    """Seconds of each step, and the number of rows put out. ``before`` and ``after`` are watermarks."""
     gc.collect()
     times = [time.process_time()]
-    overlay = operator.begin(epoch, MIN_WATERMARK, 0)
+    overlay = operator.begin(epoch, before, 0)
     for batch in batches:
         operator.process_batch(overlay, batch)
     times.append(time.process_time())
-    operator.finish(overlay, MIN_WATERMARK)
+    operator.finish(overlay, after)
     times.append(time.process_time())
     commit_overlays([(operator, overlay)])
     times.append(time.process_time())
-    produced = sum(batch.num_rows for batch in overlay.output())
+    names = ("feed", "finish", "commit")
+    steps = {name: end - begin for name, begin, end in zip(names, times, times[1:], strict=False)}
+    return steps, sum(batch.num_rows for batch in overlay.output())
+
+
+def run_epoch(operator: Operator[Any], epoch: int, batches: list[pa.RecordBatch]) -> dict[str, float]:
+    """Seconds of each step."""
+    steps, produced = timed_epoch(operator, epoch, batches)
     expected = sum(batch.num_rows for batch in batches)
     if produced != expected:
         raise AssertionError(f"{produced} rows came out of {expected}")
-    names = ("feed", "finish", "commit")
-    return {name: after - before for name, before, after in zip(names, times, times[1:], strict=False)}
+    return steps
 
 
 def measure(backend: str, load: Load, epochs: int, function: Any) -> None:
