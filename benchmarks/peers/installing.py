@@ -18,7 +18,7 @@ from sparkstate import errors, java
 HERE = Path(__file__).parent
 PROGRAMS = HERE / "programs"
 INSTALL_LIMIT_S = 900.0
-PACKAGES = {"flink": "apache-flink", "bytewax": "bytewax"}
+PACKAGES = {"flink": "apache-flink", "bytewax": "bytewax", "quix": "quixstreams"}
 """List of requirements, and the package in it whose version counts."""
 HEAP = "-Xmx2g"
 """Of each JVM of Flink; Spark's have as much."""
@@ -110,10 +110,9 @@ def _pyflink() -> list[str]:
 
 
 def _quix() -> list[str]:
-    raise Unavailable(
-        "Quix Streams reads only from Kafka, and its own sources write to a topic of Kafka first, so a run would"
-        " measure a broker beside the engine"
-    )
+    """Its broker comes from ``topics.py``, and needs Java."""
+    _java()
+    return [str(python("quix")), str(PROGRAMS / "on_quix.py")]
 
 
 COMMANDS: Mapping[str, Callable[[], list[str]]] = {

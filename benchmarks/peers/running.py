@@ -8,13 +8,14 @@ import os
 import shutil
 import subprocess
 import sys
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from peers import chunks, comparison, failure, lengths, loads, nexmark
+from peers import chunks, comparison, failure, lengths, loads, nexmark, topics
 from peers.contenders import Contender
 from peers.installing import Unavailable
 from peers.loads import Load
@@ -115,10 +116,13 @@ def _run(
     measured = [sys.executable, str(HERE / "measured.py"), f"{LIMIT_S:g}", str(log), *command]
     # Programs of Spark import this package; they run in their own folder.
     places = [str(HERE.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
-    result = _measure(
-        [*measured, *(f"{name}={value}" for name, value in words.items())],
-        {**os.environ, "PYTHONPATH": os.pathsep.join(places)},
-    )
+    with ExitStack() as beside:
+        if contender.engine == "quix":
+            words |= beside.enter_context(topics.filled(scratch / "kafka", load, rows, slots))
+        result = _measure(
+            [*measured, *(f"{name}={value}" for name, value in words.items())],
+            {**os.environ, "PYTHONPATH": os.pathsep.join(places)},
+        )
     shutil.rmtree(scratch, ignore_errors=True)
     if result["code"] != 0:
         raise Unavailable(_failure(result["code"], log))

