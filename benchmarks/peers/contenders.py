@@ -90,7 +90,7 @@ CONTENDERS = {
         # In processes it needs more than the ten minutes of a run to bring each of the 1.3 million keys once.
         _pyflink("pyflink-thread-rocksdb", 400_000, large=1_400_000),
         Contender("bytewax", "bytewax", "Python", {"sum": 400_000, "distinct": 400_000}),
-        Contender("quix-streams", "quix", "Python", {"sum": 400_000, "distinct": 400_000}),
+        Contender("quix-streams", "quix", "Python", {"sum": 600_000, "distinct": 600_000}),
         Contender(
             "spark-windows",
             "spark",

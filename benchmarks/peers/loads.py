@@ -1,9 +1,10 @@
 """What every engine is given: rows that are a function of their number, and what has to come out of them.
 
 Row ``i`` has the key ``k`` and the value ``v``; the load ``session`` adds the event time ``ts`` in milliseconds. Every
-engine computes them itself, so that no engine waits for a file or a broker. The expressions below are written so that
-Spark and Flink read them alike; ``keys``, ``values`` and ``times`` are the same in NumPy, ``Rows.java`` in Java, and
-``programs/on_bytewax.py`` in Python. The loads ``q…`` have the events of ``nexmark.py`` instead.
+engine computes them itself, so that no engine waits for a file or a broker. Only Quix Streams has them in a topic of
+Kafka, its one source (``topics.py``). The expressions below are written so that Spark and Flink read them alike;
+``keys``, ``values`` and ``times`` are the same in NumPy, ``Rows.java`` in Java, and ``programs/on_bytewax.py`` in
+Python. The loads ``q…`` have the events of ``nexmark.py`` instead.
 """
 
 from __future__ import annotations

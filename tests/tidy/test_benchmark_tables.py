@@ -180,7 +180,7 @@ PEERS_RUN = {
         peer("flink-sql-hashmap", "sum", 1_800_000, 1.0),
         peer("bytewax", "sum", 50_000, 30.0),
         peer("sparkstate-hashmap-added", "sum", 1_000_000, 1.1, each_row=False),
-        {"name": "quix-streams", "load": "sum", "each_row": True, "reason": "it reads only from Kafka"},
+        {"name": "quix-streams", "load": "sum", "each_row": True, "reason": "no broker"},
     ],
 }
 PEERS = {"runs": [PEERS_RUN]}
@@ -200,7 +200,7 @@ def test_other_engines_are_rows_and_loads_are_columns() -> None:
     assert "| sparkstate, HashMap | each row | 900,000, 2.00 |" in text
     assert "| sparkstate, HashMap, on Arrow batches | each key | 1,000,000, 1.10 |" in text
     assert "| sparkstate, HashMap | 400,000, 8.00 |" in text
-    assert text.endswith("Not measured: Quix Streams (running sum): it reads only from Kafka.")
+    assert text.endswith("Not measured: Quix Streams (running sum): no broker.")
 
 
 def test_one_run_stands_first_with_its_command_and_versions() -> None:

@@ -93,6 +93,7 @@ def run(task: Task, process: Work = work) -> None:
         for worker in workers:
             if worker.is_alive():
                 worker.kill()
+                worker.join()
 
 
 def main(task: Task) -> None:
