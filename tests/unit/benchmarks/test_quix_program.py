@@ -5,17 +5,15 @@ Quix is installed only where the benchmark runs, so the processes here count row
 
 from __future__ import annotations
 
-import importlib
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from confluent_kafka.serialization import IntegerDeserializer
 from support.examples import example
 
-BENCHMARKS = example.ROOT / "benchmarks"
+PROGRAMS = example.ROOT / "benchmarks" / "peers" / "programs"
 PROCESSES = """
 import signal, sys
 import on_quix
@@ -40,7 +38,7 @@ def ran(folder: Path, *, answers: str, codes: str = "00", ends: str = "none") ->
     words = ["rows=10", "slots=2", f"answers={answers}", f"codes={codes}", f"ends={ends}"]
     done = subprocess.run(
         [sys.executable, program, *words],
-        env={**os.environ, "PYTHONPATH": str(BENCHMARKS / "peers" / "programs")},
+        env={**os.environ, "PYTHONPATH": str(PROGRAMS)},
         capture_output=True,
         text=True,
         timeout=60,
@@ -67,11 +65,3 @@ def test_a_run_that_went_wrong_gives_no_rate(words: dict[str, str], says: str, t
     code, last = ran(tmp_path, **words)
     assert code == 1
     assert says in last
-
-
-def test_a_row_is_a_message_that_kafkas_own_deserializer_reads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    topics = importlib.import_module("peers.topics")
-    key, value = topics.encoded(2_654_435_761_000_000, 100)
-    assert key == b"2654435761000000"
-    assert IntegerDeserializer()(value) == 100
