@@ -173,8 +173,8 @@ class StoredAccumulators:
         ]
 
     def merge_what_fits(self, entries: Entries, codes: Codes, count: int) -> tuple[Entries, Flags]:
-        """The same for merges that are no windows: a sum may be too large there, and fit again with the slices that
-        follow. Such a group has no entry; the flags say which groups are such."""
+        """The same for merges of some slices of a window: a sum may be too large there, although that of the window
+        fits. Such a group has no entry; the flags say which groups are such."""
         try:
             return self.merge(entries, codes, count), np.zeros(count, np.bool_)
         except OverflowError:

@@ -151,7 +151,7 @@ class Tails(KeptMerges):
                 starts = ends[kept] - self._slices.size + step * self._slices.slide
                 self._tails.write(keys.select(kept), starts, accumulators.taken(merged, kept))
         assert merged is not None
-        has_more: Flags = present[:, self._slices.per_slide :].any(axis=1)
+        has_more = np.asarray(present[:, self._slices.per_slide :].any(axis=1))
         going = np.flatnonzero(has_more & ~too_large)
         some = keys.select(going)
         self._turns.update(some, pa.array(ends[going]), namespaces=here(some))
