@@ -113,6 +113,33 @@ def test_equal_keys_have_equal_bytes_also_where_python_shows_them_differently():
     assert big.encode(decimal.Decimal("-0.0")) == big.encode(decimal.Decimal("0"))
 
 
+HAVE_TWO_FORMS = [
+    pytest.param(Types.FLOAT(), st.floats(), id="float"),
+    pytest.param(Types.TUPLE([Types.LONG(), Types.DOUBLE()]), st.tuples(LONGS, st.floats()), id="pair"),
+]
+
+
+@pytest.mark.parametrize(("declared", "values"), [*ORDERED, *UNORDERED, *HAVE_TWO_FORMS])
+def test_a_map_key_is_normalised_to_what_its_bytes_are_read_as(declared, values):
+    codec = composite.key_codec(declared)
+
+    @given(values)
+    def check(key):
+        normal = declared.normalize_map_key(key)
+        assert repr(codec.decode(codec.encode(normal))[0]) == repr(normal)
+
+    check()
+
+
+def test_a_map_key_without_floats_and_decimals_costs_no_second_call():
+    for declared in (
+        Types.LONG(),
+        Types.STRING(),
+        Types.TUPLE([Types.LONG(), Types.TUPLE([Types.STRING()])]),
+    ):
+        assert declared.normalize_map_key == declared.normalize
+
+
 GOLDEN = [
     pytest.param(Types.LONG(), 5, "018000000000000005", id="long"),
     pytest.param(Types.LONG(), -1, "017fffffffffffffff", id="negative long"),

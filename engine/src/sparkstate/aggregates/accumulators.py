@@ -172,6 +172,23 @@ class StoredAccumulators:
             each.merge(parts, codes, count) for each, parts in zip(self._aggregates, entries, strict=True)
         ]
 
+    def merge_what_fits(self, entries: Entries, codes: Codes, count: int) -> tuple[Entries, Flags]:
+        """The same for merges of some slices of a window: a sum may be too large there, although that of the window
+        fits. Such a group has no entry; the flags say which groups are such."""
+        try:
+            return self.merge(entries, codes, count), np.zeros(count, np.bool_)
+        except OverflowError:
+            too_large = np.zeros(count, np.bool_)
+        for each, parts in zip(self._aggregates, entries, strict=True):
+            too_large |= each.too_large(parts, codes, count)
+        fitting = np.flatnonzero(~too_large[codes])
+        return self.merge(taken(entries, fitting), codes[fitting], count), too_large
+
+    def merge_lines(self, entries: Entries, where: npt.NDArray[np.int64]) -> Entries:
+        """One entry for each line of ``where``, which has the places of its entries, or -1."""
+        is_there = where >= 0
+        return self.merge(taken(entries, where[is_there]), np.nonzero(is_there)[0], len(where))
+
     def results(self, entries: Entries) -> list[pa.Array]:
         """The columns of the result."""
         rows: npt.NDArray[np.int64] = numbers(entries[0][0], np.int64)[0]

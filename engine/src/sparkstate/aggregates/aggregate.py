@@ -62,6 +62,10 @@ class Aggregate(ABC):
     def merge(self, parts: Accumulators, codes: Codes, count: int) -> Accumulators:
         """One accumulator for each group of accumulators; those of a group come in the order of their slices."""
 
+    def too_large(self, parts: Accumulators, codes: Codes, count: int) -> npt.NDArray[np.bool_]:
+        """The groups for which ``merge`` raises ``OverflowError``."""
+        return np.zeros(count, np.bool_)
+
     @abstractmethod
     def result(self, parts: Accumulators, rows: npt.NDArray[np.int64]) -> pa.Array:
         """The value of each accumulator; ``rows`` is the number of its group's rows."""

@@ -76,6 +76,16 @@ class Sum(AdditiveAggregate):
     def merge(self, parts: Accumulators, codes: Codes, count: int) -> Accumulators:
         return [self._added(pa.nulls(count, parts[0].type), codes, parts[0])]
 
+    def too_large(self, parts: Accumulators, codes: Codes, count: int) -> npt.NDArray[np.bool_]:
+        if pa.types.is_decimal(self.kind):
+            return _too_many_digits(parts[0], codes, count, _scale(self.kind))
+        found = np.zeros(count, np.bool_)
+        if self.is_checked and pa.types.is_integer(self.kind):
+            added, _ = aggregate.numbers(parts[0], np.int64)
+            wrong, _ = _sums_that_wrap(np.zeros(count, np.int64), codes, added)
+            found[wrong] = True
+        return found
+
     def _added(self, before: pa.Array, codes: Codes, values: pa.Array) -> pa.Array:
         if pa.types.is_decimal(self.kind):
             return _add_decimals(before, codes, values, _scale(self.kind))
@@ -127,6 +137,11 @@ class Average(Aggregate):
         total = self._added(pa.nulls(count, parts[0].type), codes, parts[0])
         return [total, _add(_nothing(count), codes, parts[1], is_checked=False)]
 
+    def too_large(self, parts: Accumulators, codes: Codes, count: int) -> npt.NDArray[np.bool_]:
+        if not self._is_decimal:
+            return np.zeros(count, np.bool_)
+        return _too_many_digits(parts[0], codes, count, _scale(self.kind))
+
     def _added(self, before: pa.Array, codes: Codes, values: pa.Array) -> pa.Array:
         if self._is_decimal:
             return _add_decimals(before, codes, values, _scale(self.kind))
@@ -176,13 +191,21 @@ def _check_fits(total: npt.NDArray[np.int64], codes: Codes, added: npt.NDArray[n
     largest = float(np.abs(total.astype(np.float64)).max(initial=0))
     if largest + float(np.abs(added.astype(np.float64)).sum()) < _SURELY_FITS:
         return
+    wrong, rough = _sums_that_wrap(total, codes, added)
+    if len(wrong):
+        raise _does_not_fit(rough[0])
+
+
+def _sums_that_wrap(
+    total: npt.NDArray[np.int64], codes: Codes, added: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """The groups whose sums do not fit in 64 bits, and roughly these sums."""
     wrapped, rough = total.copy(), total.astype(np.float64)
     np.add.at(wrapped, codes, added)
     np.add.at(rough, codes, added.astype(np.float64))
     # A sum that wraps is wrong by 2**64 at least; one in floating point by far less than 2**62.
     wrong = np.flatnonzero(np.abs(rough - wrapped.astype(np.float64)) > _SURELY_FITS)
-    if len(wrong):
-        raise _does_not_fit(rough[wrong[0]])
+    return wrong, rough[wrong]
 
 
 def _does_not_fit(rough: float) -> OverflowError:
@@ -193,16 +216,31 @@ def _does_not_fit(rough: float) -> OverflowError:
 
 
 def _add_decimals(before: pa.Array, codes: Codes, values: pa.Array, scale: int) -> pa.Array:
-    # Arrow gives groups in the order in which they appear: the groups themselves come first, in their order.
-    all_codes = np.concatenate([np.arange(len(before)), codes])
-    table = pa.table({"code": all_codes, "value": _in_one_scale(before, values, scale)})
-    grouped = table.group_by("code", use_threads=False).aggregate([("value", "sum")])
-    total = grouped.column("value_sum").combine_chunks()
-    if not pc.all(_fit_within(total, _WIDE.precision - _WIDE.scale), min_count=0).as_py():
+    total = _sums_of_decimals(before, codes, values, scale)
+    if not pc.all(_fit_in_state(total), min_count=0).as_py():
         raise OverflowError(
             "a sum of decimals has more than 38 digits before the point; cast the column to double"
         )
     return total.cast(_WIDE)
+
+
+def _too_many_digits(values: pa.Array, codes: Codes, count: int, scale: int) -> npt.NDArray[np.bool_]:
+    """The groups whose sums have more digits than state has room for."""
+    total = _sums_of_decimals(pa.nulls(count, values.type), codes, values, scale)
+    fits = _fit_in_state(total).fill_null(True)
+    return ~np.asarray(fits.to_numpy(zero_copy_only=False), np.bool_)
+
+
+def _fit_in_state(total: pa.Array) -> pa.Array:
+    return _fit_within(total, _WIDE.precision - _WIDE.scale)
+
+
+def _sums_of_decimals(before: pa.Array, codes: Codes, values: pa.Array, scale: int) -> pa.Array:
+    # Arrow gives groups in the order in which they appear: the groups themselves come first, in their order.
+    all_codes = np.concatenate([np.arange(len(before)), codes])
+    table = pa.table({"code": all_codes, "value": _in_one_scale(before, values, scale)})
+    grouped = table.group_by("code", use_threads=False).aggregate([("value", "sum")])
+    return grouped.column("value_sum").combine_chunks()
 
 
 def _in_one_scale(before: pa.Array, values: pa.Array, scale: int) -> pa.Array:

@@ -9,6 +9,9 @@ are read once in n windows (Tangwongsan, Hirzel and Schneider describe this as t
 Tails lie in state, in the namespace of the slice at which they begin; the front and the turn in a namespace of their
 own. All windows of a key end one after another as long as it has slices, so tail and front belong to the next window.
 A late row changes slices that were merged already: then they are dropped, and the next window is a turn.
+
+A tail or a front may have a sum that does not fit, although that of each window does. It is not kept then: such a key
+has no tails and no front, and each of its windows is a turn until all of them fit again.
 """
 
 from __future__ import annotations
@@ -81,11 +84,12 @@ class Tails(KeptMerges):
         if not has_turn.any():
             return
         chosen = np.flatnonzero(has_turn)
-        keys, steps = (
-            keys.select(chosen),
-            np.arange(self._slices.per_size, dtype=np.int64) * self._slices.slide,
-        )
-        starts = following[chosen, None] - self._slices.size + steps
+        self._drop(keys.select(chosen), following[chosen])
+
+    def _drop(self, keys: BatchKeys, following: Times) -> None:
+        """Forget all merges of these keys."""
+        steps = np.arange(self._slices.per_size, dtype=np.int64) * self._slices.slide
+        starts = following[:, None] - self._slices.size + steps
         self._tails.clear(keys.select(np.repeat(np.arange(len(keys)), len(steps))), starts.reshape(-1))
         self._end_merging(keys)
 
@@ -96,11 +100,19 @@ class Tails(KeptMerges):
         new, present = self._stored.read_table(keys, spaces)
         new_codes = np.repeat(places, spaces.shape[1])[present.reshape(-1)]
         front = self._tails.read(keys, here(keys))
-        front = self._stored.merge(
+        front, front_too_large = self._stored.merge_what_fits(
             accumulators.joined(front, new), np.concatenate([places, new_codes]), count
         )
         starts = ends - self._slices.size
-        merged = self._stored.merge(accumulators.joined(tails, front), np.tile(places, 2), count)
+        merged, too_large = self._stored.merge_what_fits(
+            accumulators.joined(tails, front), np.tile(places, 2), count
+        )
+        if (too_large := too_large | front_too_large).any():
+            # Nothing is written yet, and the next time these turn.
+            chosen = np.flatnonzero(too_large)
+            self._drop(keys.select(chosen), ends[chosen])
+            again = self.ending(keys, ends)
+            return again.merged, again.has_more
         used = np.flatnonzero(accumulators.has_rows(tails))
         if len(used):
             self._tails.remove(keys.select(used), starts[used])
@@ -124,7 +136,7 @@ class Tails(KeptMerges):
         self._end_merging(keys)
         where = np.full(spaces.shape, -1)
         where[present] = np.arange(np.count_nonzero(present))
-        merged, has_more = None, np.zeros(count, np.bool_)
+        merged, too_large = None, np.zeros(count, np.bool_)
         for step in range(self._slices.per_size - 1, -1, -1):
             columns = where[:, step * self._slices.per_slide : (step + 1) * self._slices.per_slide]
             chosen = np.flatnonzero(columns.reshape(-1) >= 0)
@@ -132,16 +144,22 @@ class Tails(KeptMerges):
             codes = np.repeat(places, columns.shape[1])[chosen]
             if merged is not None:
                 own, codes = accumulators.joined(own, merged), np.concatenate([codes, places])
-            merged = self._stored.merge(own, codes, count)
+            merged, merged_too_large = self._stored.merge_what_fits(own, codes, count)
+            too_large |= merged_too_large
             if step:
-                has_more = accumulators.has_rows(merged)
-                kept = np.flatnonzero(has_more)
+                kept = np.flatnonzero(accumulators.has_rows(merged))
                 starts = ends[kept] - self._slices.size + step * self._slices.slide
                 self._tails.write(keys.select(kept), starts, accumulators.taken(merged, kept))
         assert merged is not None
-        going = np.flatnonzero(has_more)
+        has_more = np.asarray(present[:, self._slices.per_slide :].any(axis=1))
+        going = np.flatnonzero(has_more & ~too_large)
         some = keys.select(going)
         self._turns.update(some, pa.array(ends[going]), namespaces=here(some))
+        if len(wrong := np.flatnonzero(too_large)):
+            self._drop(keys.select(wrong), ends[wrong])
+            whole = self._stored.merge_lines(found, where[wrong])
+            places[wrong] = np.arange(count, count + len(wrong))
+            merged = accumulators.taken(accumulators.joined(merged, whole), places)
         return merged, has_more
 
     def _end_merging(self, keys: BatchKeys) -> None:

@@ -45,6 +45,8 @@ class WindowBlock:
         self._found = found
         self._present = present
         self._terms = terms
+        self._too_large = np.zeros(len(spaces), np.bool_)
+        """Keys with a merge, of fewer slices than a window has, that does not fit. Their windows may."""
         self._where = np.full(spaces.shape, -1)
         self._where[present] = np.arange(np.count_nonzero(present))
 
@@ -74,9 +76,19 @@ class WindowBlock:
                 begin = self._per_window + (step - 1) * self._per_slide
                 front = self._merged(front, begin, begin + self._per_slide, is_behind=True)
                 merged = self._merge_pair(merged, front)
-            places = np.flatnonzero((self._counts > step) & accumulators.has_rows(merged))
-            if len(places):
+            is_there = (self._counts > step) & accumulators.has_rows(merged) & ~self._too_large
+            if len(places := np.flatnonzero(is_there)):
                 yield step, places, accumulators.taken(merged, places)
+            if self._too_large.any():
+                yield from self._of_slices(step, np.flatnonzero(self._too_large & (self._counts > step)))
+
+    def _of_slices(self, step: int, places: Places) -> Iterator[tuple[int, Places, Entries]]:
+        """The windows of these keys, each from all of its slices."""
+        begin = step * self._per_slide
+        merged = self._stored.merge_lines(self._found, self._where[places, begin : begin + self._per_window])
+        some = np.flatnonzero(accumulators.has_rows(merged))
+        if len(some):
+            yield step, places[some], accumulators.taken(merged, some)
 
     def _tails(self) -> list[Entries]:
         """Of each window the part before the end of the first one."""
@@ -94,19 +106,23 @@ class WindowBlock:
         own = accumulators.taken(self._found, columns.reshape(-1)[chosen])
         codes, count = np.repeat(np.arange(len(columns)), end - begin)[chosen], len(columns)
         if other is None:
-            return self._stored.merge(own, codes, count)
+            return self._merge(own, codes, count)
         if not len(chosen):
             return other
         sets, numbers = (own, other), (codes, np.arange(count))
         if is_behind:
             sets, numbers = sets[::-1], numbers[::-1]
-        return self._stored.merge(accumulators.joined(*sets), np.concatenate(numbers), count)
+        return self._merge(accumulators.joined(*sets), np.concatenate(numbers), count)
 
     def _merge_pair(self, first: Entries, second: Entries) -> Entries:
         places = np.arange(len(self._counts))
-        return self._stored.merge(
-            accumulators.joined(first, second), np.concatenate([places, places]), len(places)
-        )
+        return self._merge(accumulators.joined(first, second), np.concatenate([places, places]), len(places))
+
+    def _merge(self, entries: Entries, codes: npt.NDArray[np.int64], count: int) -> Entries:
+        """One entry for each key; what it is does not matter for keys that are too large."""
+        merged, too_large = self._stored.merge_what_fits(entries, codes, count)
+        self._too_large |= too_large
+        return merged
 
     def slices(self) -> tuple[Places, Times]:
         """Keys and slices that are there."""

@@ -179,11 +179,7 @@ class _TupleCodec:
 
 
 def _decimal_text(value: decimal.Decimal) -> bytes:
-    # Decimal("1.0") == Decimal("1.00") in Python, so they must be one key: no trailing zeros, no exponent.
-    text = format(value, "f")
-    if "." in text:
-        text = text.rstrip("0").rstrip(".")
-    return b"0" if text in ("-0", "") else text.encode("ascii")
+    return scalars.decimal_key_text(value).encode("ascii")
 
 
 def key_codec(type_info: TypeInformation) -> KeyCodec:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import pickle
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import cloudpickle
@@ -36,6 +37,15 @@ class TupleType(TypeInformation):
         if key is None:
             return None
         return tuple(field.normalize_key(item) for field, item in self._with_fields(key))
+
+    @functools.cached_property
+    def normalize_map_key(self) -> Callable[[Any], Any]:
+        if all(field.normalize_map_key == field.normalize for field in self.fields):
+            return self.normalize
+        return self._with_fields_of_keys
+
+    def _with_fields_of_keys(self, key: Any) -> tuple[Any, ...]:
+        return tuple(field.normalize_map_key(item) for field, item in self._with_fields(key))
 
     def _with_fields(self, value: Any) -> Iterator[tuple[TypeInformation, Any]]:
         """Each field of a value with its type. Raises ``SerializationError`` unless it is a tuple of this length."""

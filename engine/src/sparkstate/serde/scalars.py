@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import functools
 import math
 import operator
+from collections.abc import Callable
 from typing import Any
 
 from sparkstate import errors
@@ -80,6 +82,13 @@ class FloatType(ScalarType):
         return value if value == value else NAN  # noqa: PLR0124 - only NaN differs from itself
 
     freeze = normalize
+
+    @functools.cached_property
+    def normalize_map_key(self) -> Callable[[Any], Any]:
+        return self._with_one_zero
+
+    def _with_one_zero(self, key: Any) -> float:
+        return self.normalize(key) or 0.0
 
     def unpack(self, packed: Any) -> float:
         return float(packed) if packed == packed else NAN  # noqa: PLR0124
@@ -168,11 +177,27 @@ class DecimalType(ScalarType):
             return value if type(value) is decimal.Decimal else decimal.Decimal(value)
         raise self.refuse(value)
 
+    @functools.cached_property
+    def normalize_map_key(self) -> Callable[[Any], Any]:
+        return self._without_trailing_zeros
+
+    def _without_trailing_zeros(self, key: Any) -> decimal.Decimal:
+        return decimal.Decimal(decimal_key_text(self.normalize(key)))
+
     def pack(self, value: Any) -> str:
         return str(value)
 
     def unpack(self, packed: Any) -> decimal.Decimal:
         return decimal.Decimal(packed)
+
+
+def decimal_key_text(value: decimal.Decimal) -> str:
+    """The text by which a decimal is a key. 1.0 equals 1.00 in Python, so they must be one key: no trailing zeros
+    behind the point, no exponent, no sign of a zero."""
+    text = format(value, "f")
+    if "." in text:
+        text = text.rstrip("0").rstrip(".")
+    return "0" if text in ("-0", "") else text
 
 
 class DateType(ScalarType):

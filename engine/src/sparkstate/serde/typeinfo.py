@@ -44,6 +44,9 @@ def require_whole_text(value: Any) -> None:
             require_whole_text(item)
 
 
+_MADE_ON_USE = frozenset({"_unpack_bytes", "normalize_map_key"})
+
+
 class TypeInformation(ABC):
     """A type of keys or values. Made by ``Types``; equal when the descriptions are equal."""
 
@@ -69,6 +72,11 @@ class TypeInformation(ABC):
     def normalize_key(self, key: Any) -> Any:
         """The same for a stream's key. It comes from columns: it may be null, and so may fields of a composite key."""
         return None if key is None else self.normalize(key)
+
+    @functools.cached_property
+    def normalize_map_key(self) -> Callable[[Any], Any]:
+        """The same for a key of a map. Equal keys become one: that which comes back from the key's stored form."""
+        return self.normalize
 
     def pack(self, value: Any) -> Any:
         """A normalised value as msgpack's own types."""
@@ -145,8 +153,9 @@ class TypeInformation(ABC):
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the decoder, which cannot be pickled: a function may hold a descriptor that was used already."""
-        return {name: value for name, value in self.__dict__.items() if name != "_unpack_bytes"}
+        """Without what is made on use. A function may hold a descriptor that was used already, and the decoder
+        cannot be pickled."""
+        return {name: value for name, value in self.__dict__.items() if name not in _MADE_ON_USE}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TypeInformation) and self.describe() == other.describe()

@@ -135,7 +135,7 @@ class MapStateHandle(StateHandle, api.MapState[Any, Any]):
     def __init__(self, spec: TableSpec, number: int, cursor: Cursor, table_of: TableOf) -> None:
         super().__init__(spec, number, cursor, table_of)
         assert spec.user_key_type is not None
-        self._normalize_key = spec.user_key_type.normalize
+        self._normalize_key = spec.user_key_type.normalize_map_key
         self._thaw_key = spec.user_key_type.thaw_key
 
     def _cell(self) -> MapCell:

@@ -294,7 +294,7 @@ class BroadcastHandle(_Handle, operator_state.BroadcastState[Any, Any]):
 
     def _key(self, key: Any) -> Any:
         try:
-            return self.key_type.normalize(key)
+            return self.key_type.normalize_map_key(key)
         except errors.SerializationError as error:
             self._refuse(f"map key {error}")
 
