@@ -22,7 +22,7 @@ from sparkstate_operator.observe import Observer
 from sparkstate_operator.process import Process
 from sparkstate_operator.queue import KeyedQueue
 from sparkstate_operator.reconcile import Reconciler
-from sparkstate_operator.watching import definitions, handlers, relabelled_jobs, supervision
+from sparkstate_operator.watching import handlers, relabelled_jobs, retrying, served_kinds
 from sparkstate_operator.watching.watches import Watches
 
 _log = logging.getLogger(__name__)
@@ -80,8 +80,8 @@ class Leading:
         stop = asyncio.Event()
         heard = handlers.Listeners(self._enqueue, self._memories.saw_pod, self._memories.listed_snapshot)
         registry = handlers.registry(heard, process.kubeconfig, self._watches, config.operator_class)
-        keep_watching = supervision.keep(
-            functools.partial(definitions.wait, self._kube, self._watches.hold),
+        keep_watching = retrying.keep(
+            functools.partial(served_kinds.wait, self._kube, self._watches.hold),
             functools.partial(handlers.watch, registry, config.namespaces, stop.set),
             self._watches,
         )

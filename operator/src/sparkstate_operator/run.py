@@ -40,7 +40,7 @@ async def run(config: Config, process: Process) -> None:
     except asyncio.CancelledError:
         if not main.cancelling():
             raise
-    except errors.WatchesHang as error:
+    except errors.WatchesBlocked as error:
         _log.error("%s: %s", error.reason, error)
         code = 1
     logging.shutdown()

@@ -169,7 +169,7 @@ class Backoffs:
 
 def _configure(settings: kopf.OperatorSettings, operator_class: str) -> None:
     settings.posting.enabled = False
-    # The definitions are there when kopf starts (see ``definitions``), and namespaces are told by name.
+    # The definitions are there when kopf starts (see ``served_kinds``), and namespaces are told by name.
     settings.scanning.disabled = True
     # Else kopf kills the whole process ten minutes after its own end, and we start it again in the same process.
     settings.process.ultimate_exiting_timeout = None
@@ -190,7 +190,7 @@ def _configure(settings: kopf.OperatorSettings, operator_class: str) -> None:
 
 async def watch(found: kopf.OperatorRegistry, namespaces: Sequence[str], stop: Callable[[], Any]) -> None:
     """One life of kopf: watch until a watch fails for good, and raise its error. ``stop`` is called upon SIGTERM.
-    Raises ``WatchesHang`` if the other watches do not end then.
+    Raises ``WatchesBlocked`` if the other watches do not end then.
 
     kopf's own ``operator`` is not used. It does not return after such a failure (see :func:`_end`), and it cancels
     every task of the loop that is younger than itself: a reconcile that it hit would never run again.
@@ -224,7 +224,7 @@ async def _end(root: Collection[asyncio.Task[Any]]) -> None:
             await _cancel(watchers)
             await _cancel(root)
     except TimeoutError as error:
-        raise errors.WatchesHang(f"the watches have not ended within {ENDS_S:.0f} s") from error
+        raise errors.WatchesBlocked(f"the watches have not ended within {ENDS_S:.0f} s") from error
 
 
 async def _cancel(tasks: Collection[asyncio.Task[Any]]) -> None:

@@ -19,7 +19,7 @@ async def keep(
     until_served: Callable[[], Awaitable[None]], live: Callable[[], Awaitable[None]], watches: Watches
 ) -> None:
     """Watch until cancelled. ``until_served`` returns once there is something to watch; ``live`` watches until a watch
-    fails. Raises ``WatchesHang``, as ``live`` does."""
+    fails. Raises ``WatchesBlocked``, as ``live`` does."""
     failures = 0
     while True:
         await until_served()
@@ -27,7 +27,7 @@ async def keep(
         try:
             await live()
             why = "they have ended without an error"
-        except errors.WatchesHang:
+        except errors.WatchesBlocked:
             raise
         except Exception as error:
             why = f"{type(error).__name__}: {error}"

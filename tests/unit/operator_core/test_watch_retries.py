@@ -10,7 +10,7 @@ import pytest
 
 from sparkstate_operator import errors
 from sparkstate_operator.edges import kube
-from sparkstate_operator.watching import definitions, supervision
+from sparkstate_operator.watching import retrying, served_kinds
 from sparkstate_operator.watching.watches import Watches
 
 JOBS, PODS = kube.JOBS.path("shop"), kube.PODS.path("shop")
@@ -37,8 +37,8 @@ def lives(
         said.append(f"{delay_s:g} s")
 
     monkeypatch.setattr(asyncio, "sleep", sleep)
-    with pytest.raises((Enough, errors.WatchesHang)):
-        asyncio.run(supervision.keep(served, one, watches))
+    with pytest.raises((Enough, errors.WatchesBlocked)):
+        asyncio.run(retrying.keep(served, one, watches))
     return said, watches
 
 
@@ -71,7 +71,7 @@ def test_watches_that_end_without_an_error_begin_anew_too(monkeypatch: pytest.Mo
 
 def test_watches_that_hang_end_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
     async def live(*_: Any) -> None:
-        raise errors.WatchesHang("they do not end")
+        raise errors.WatchesBlocked("they do not end")
 
     said, _ = lives(monkeypatch, live)
     assert said == ["served", "live"]
@@ -97,8 +97,8 @@ def test_the_watches_wait_until_both_definitions_are_served(
     jobs, both = frozenset({"statefulsparkjobs"}), frozenset({"statefulsparkjobs", "statesnapshots"})
     server = Server(frozenset(), frozenset(), errors.ApiError(0, "no answer"), jobs, both)
     told: list[str] = []
-    monkeypatch.setattr(definitions, "AGAIN_S", 0.0)
-    asyncio.run(definitions.wait(server, told.append))  # type: ignore[arg-type]
+    monkeypatch.setattr(served_kinds, "AGAIN_S", 0.0)
+    asyncio.run(served_kinds.wait(server, told.append))  # type: ignore[arg-type]
     assert server.answers == []
     assert [why.partition(";")[0].removeprefix("the API server ") for why in told] == [
         "does not serve statefulsparkjobs and statesnapshots",
