@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from sparkstate_operator import errors
 from sparkstate_operator.edges import kube
-from sparkstate_operator.watching import retrying, served_kinds
+from sparkstate_operator.watching import handlers, retrying, served_kinds
 from sparkstate_operator.watching.watches import Watches
 
 JOBS, PODS = kube.JOBS.path("shop"), kube.PODS.path("shop")
@@ -108,3 +109,34 @@ def test_the_watches_wait_until_both_definitions_are_served(
     ]
     assert "kubectl apply --server-side -f crds/" in told[0]
     assert len(caplog.records) == 3, "the same again is not logged"
+
+
+async def drops_cancellations(count: int) -> None:
+    """Ends with the cancellation after so many."""
+    for _ in range(count):
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+    await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize(("dropped", "ends"), [(0, True), (2, True), (10_000, False)])
+def test_a_watcher_of_kopf_that_drops_a_cancellation_is_cancelled_again_but_not_for_ever(
+    monkeypatch: pytest.MonkeyPatch, dropped: int, ends: bool
+) -> None:
+    monkeypatch.setattr(handlers, "CANCEL_AGAIN_S", 0.01)
+    monkeypatch.setattr(handlers, "ENDS_S", 5.0 if ends else 0.05)
+
+    async def end() -> None:
+        watcher = asyncio.create_task(drops_cancellations(dropped), name="watcher for pods.v1@shop")
+        ours, root = asyncio.create_task(asyncio.sleep(60)), asyncio.create_task(asyncio.sleep(60))
+        await asyncio.sleep(0)
+        try:
+            await handlers._end([root])
+        finally:
+            assert (watcher.done(), root.done(), ours.done()) == (ends, ends, False)
+            while not watcher.done():
+                watcher.cancel()
+                await asyncio.sleep(0)
+
+    with contextlib.nullcontext() if ends else pytest.raises(errors.WatchesBlocked, match="have not ended"):
+        asyncio.run(end())

@@ -141,12 +141,14 @@ class Kube:
 
     async def served(self, api: str) -> frozenset[str]:
         """Plurals of the resources that the API server serves under ``api``, the path of a group's version; none where
-        it does not know that group."""
+        it does not know that group, or where something else answers."""
         try:
             found = await self._request("get", "GET", Kind(api, "APIResourceList", "resources"), f"/{api}")
         except errors.ApiError as error:
             if error.status != 404:
                 raise
+            return frozenset()
+        if found.get("kind") != "APIResourceList":
             return frozenset()
         return frozenset(str(one["name"]) for one in found.get("resources") or ())
 
