@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import random
 from collections.abc import Awaitable, Callable
@@ -21,7 +22,7 @@ from sparkstate_operator.observe import Observer
 from sparkstate_operator.process import Process
 from sparkstate_operator.queue import KeyedQueue
 from sparkstate_operator.reconcile import Reconciler
-from sparkstate_operator.watching import handlers, relabelled_jobs
+from sparkstate_operator.watching import handlers, relabelled_jobs, retrying, served_kinds
 from sparkstate_operator.watching.watches import Watches
 
 _log = logging.getLogger(__name__)
@@ -76,13 +77,15 @@ class Leading:
         """Work. ``keeping`` renews the Lease: its end is the end of this."""
         config, process = self._config, self._process
         await self._adopt()
-        self._watches.begin()
         stop = asyncio.Event()
         heard = handlers.Listeners(self._enqueue, self._memories.saw_pod, self._memories.listed_snapshot)
-        registry = handlers.registry(
-            stop.set, heard, process.kubeconfig, self._watches, config.operator_class
+        registry = handlers.registry(heard, process.kubeconfig, self._watches, config.operator_class)
+        keep_watching = retrying.keep(
+            functools.partial(served_kinds.wait, self._kube, self._watches.hold),
+            functools.partial(handlers.watch, registry, config.namespaces, stop.set),
+            self._watches,
         )
-        watching = asyncio.create_task(handlers.watch(registry, config.namespaces), name="watch")
+        watching = asyncio.create_task(keep_watching, name="watch")
         held = relabelled_jobs.find(self._kube, self._own, config.namespaces, self._enqueue)
         tasks = [
             watching,
@@ -130,6 +133,10 @@ class Leading:
     def stalled_s(self) -> float:
         """How long there has been work without any reconcile ending."""
         return self._queue.stalled_s()
+
+    def deaf_s(self) -> float:
+        """How long some watch has sent no request."""
+        return self._watches.silent_s()
 
     def wrong(self) -> str:
         """Which watches are not live, and why; empty if all are."""

@@ -6,7 +6,7 @@ the precondition. A request that hangs is given up long before the Lease is lost
 holder from going on after it stalled, was paused, or was cut off:
 
 * another process takes the Lease only after it has seen it unchanged for the whole duration on its own clock, so
-  skewed clocks do not matter;
+  skewed clocks do not matter; a Lease that is deleted under its holder counts for as long;
 * a thread ends the process by ``os._exit`` when the last renewal is older than ``duration - margin``, even while
   the event loop is blocked;
 * every write asks :meth:`Leadership.require` before it is sent, so that a process that was paused past its Lease
@@ -29,6 +29,8 @@ from sparkstate_operator.edges.kube import LEASES, Kube
 _log = logging.getLogger(__name__)
 EXIT_CODE = 70
 """Of a process that could not renew its Lease."""
+GONE = "gone"
+"""Instead of a version, which is a number: the Lease is not there."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,9 @@ class Leadership:
         self._tell = tell
         self._renewed_s: float | None = None
         self._lease: dict[str, Any] | None = None
-        self._seen: tuple[str, float] = ("", 0.0)
+        self._seen: tuple[str, float, float] | None = None
+        """Another holder's Lease: its version (``GONE`` where it was deleted), when we first saw it so, and how long it
+        counts from then."""
         self._notes = dict(notes or {})
 
     @property
@@ -181,7 +185,7 @@ class Leadership:
         """The Lease as we wrote it; None if it is another's."""
         lease = await self._kube.get(LEASES, self._settings.namespace, self._settings.name)
         if lease is None:
-            return await self._create()
+            return await self._create() if self._may_create() else None
         return await self._take(lease) if self._may_take(lease) else None
 
     def _may_take(self, lease: dict[str, Any]) -> bool:
@@ -189,12 +193,23 @@ class Leadership:
         holder = spec.get("holderIdentity") or ""
         if holder in ("", self._settings.identity):
             return True
-        now_s = self._clock.monotonic()
         version = lease["metadata"]["resourceVersion"]
-        if self._seen[0] != version:
-            self._seen = (version, now_s)
+        return self._expired(version, float(spec.get("leaseDurationSeconds") or self._settings.duration_s))
+
+    def _may_create(self) -> bool:
+        """Whether to create the Lease that is not there: at once if we lead, or have seen nobody lead. Otherwise
+        somebody deleted it, and its holder leads until it would have expired."""
+        if self._lease is not None or self._seen is None:
+            return True
+        return self._expired(GONE, self._seen[2])
+
+    def _expired(self, version: str, duration_s: float) -> bool:
+        """Whether another's Lease has been as it is for its whole duration, by our clock."""
+        now_s = self._clock.monotonic()
+        if self._seen is None or self._seen[0] != version:
+            self._seen = (version, now_s, duration_s)
             return False
-        return now_s - self._seen[1] > float(spec.get("leaseDurationSeconds") or self._settings.duration_s)
+        return now_s - self._seen[1] > duration_s
 
     def _spec(self, transitions: int, acquired: str) -> dict[str, Any]:
         return {

@@ -15,6 +15,8 @@ _SECRETS = re.compile(
     r"([^\s'\",}]{4,})"
 )
 _TRIED_AGAIN = ("failed; will retry: ", "closed; will re-authenticate: ")
+_ANSWERS = "kopf._cogs.clients."
+"""The modules of kopf's errors for answers of the API server."""
 
 
 def redact(text: str) -> str:
@@ -46,14 +48,19 @@ class JsonLines(logging.Formatter):
 
 
 class RetryFilter(logging.Filter):
-    """kopf logs an error when a request fails that it will send again. Here that is a warning: nobody has to do
+    """kopf logs an error when a request fails that it will send again, and a stack for each of its tasks that an answer
+    of the API server ends; the watches begin anew then. Here that is a warning without a stack: nobody has to do
     anything, and an alert on errors should not fire when an API server or this operator restarts."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Lets everything pass."""
         said = str(record.msg)
-        if record.name.startswith("kopf.") and any(words in said for words in _TRIED_AGAIN):
-            record.levelno, record.levelname = logging.WARNING, "WARNING"
+        error = record.exc_info[1] if record.exc_info else None
+        if type(error).__module__.startswith(_ANSWERS):
+            record.exc_info = None
+        elif not (record.name.startswith("kopf.") and any(words in said for words in _TRIED_AGAIN)):
+            return True
+        record.levelno, record.levelname = logging.WARNING, "WARNING"
         return True
 
 

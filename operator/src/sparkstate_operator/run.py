@@ -9,7 +9,7 @@ import os
 import secrets
 from collections.abc import Callable
 
-from sparkstate_operator import clock, keys, labels, managing, naming_cluster
+from sparkstate_operator import clock, errors, keys, labels, managing, naming_cluster
 from sparkstate_operator.config import Config
 from sparkstate_operator.edges.kube import Kube
 from sparkstate_operator.edges.web import Web
@@ -19,25 +19,33 @@ from sparkstate_operator.metrics import Metrics
 from sparkstate_operator.process import Process
 from sparkstate_operator.watching import handlers
 
+_log = logging.getLogger(__name__)
 STALLED_S = 300.0
 LOOP_S = 60.0
+DEAF_S = 600.0
+"""Twice the longest time that a watch may last."""
 
 
 async def run(config: Config, process: Process) -> None:
-    """Run until SIGTERM or SIGINT, then end the process without waiting for kopf to shut down."""
+    """Run until SIGTERM or SIGINT, then end the process without waiting for kopf to shut down. Its exit code is 1 if it
+    ends because its watches hang."""
     main = asyncio.current_task()
     assert main is not None
     # kopf installs signal handlers only once it runs. A leader that a signal kills before that leaves its Lease behind,
     # and the next leader has to wait until the Lease expires.
     handlers.on_signals(lambda: main.cancelling() or main.cancel())
+    code = 0
     try:
         await _Operator(config, process).run()
     except asyncio.CancelledError:
         if not main.cancelling():
             raise
+    except errors.WatchesBlocked as error:
+        _log.error("%s: %s", error.reason, error)
+        code = 1
     logging.shutdown()
-    # Not ``sys.exit``, which would wait for kopf: its own end takes five seconds.
-    os._exit(0)
+    # Not ``sys.exit``, which would wait for kopf: its own end takes seconds, or does not come.
+    os._exit(code)
 
 
 class _Operator:
@@ -144,8 +152,12 @@ class _Operator:
         hung_s = self._clock.monotonic() - self._loop_s
         if hung_s > LOOP_S:
             return f"the event loop has not run for {hung_s:.0f} s"
-        stalled_s = self._leading.stalled_s() if self._leading is not None else 0.0
-        return f"no reconcile has ended for {stalled_s:.0f} s" if stalled_s > STALLED_S else ""
+        if (leading := self._leading) is None:
+            return ""
+        if (stalled_s := leading.stalled_s()) > STALLED_S:
+            return f"no reconcile has ended for {stalled_s:.0f} s"
+        deaf_s = leading.deaf_s()
+        return f"a watch has sent no request for {deaf_s:.0f} s" if deaf_s > DEAF_S else ""
 
     def _ready(self) -> str:
         """Which watches are not live, or why there is no key or no access to the Lease. Empty if all is well, or if

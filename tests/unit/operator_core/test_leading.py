@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +18,7 @@ from sparkstate_operator.lease import LeaseSettings
 from sparkstate_operator.managing import Manager
 from sparkstate_operator.metrics import Metrics
 from sparkstate_operator.process import Process
-from sparkstate_operator.watching import handlers, relabelled_jobs
+from sparkstate_operator.watching import handlers, relabelled_jobs, served_kinds
 
 
 class Clock:
@@ -54,11 +55,14 @@ def test_polls_wait_for_the_lists_however_long_the_inventory_took(monkeypatch: p
 
         async def watch(*_: Any) -> None:
             waits.append(leading._watches.lists())
+            keeping.cancel()
 
+        monkeypatch.setattr(served_kinds, "wait", nothing)
         monkeypatch.setattr(handlers, "watch", watch)
         keeping = asyncio.create_task(asyncio.sleep(60))
         try:
-            await leading.run(keeping)
+            with contextlib.suppress(asyncio.CancelledError):
+                await leading.run(keeping)
         finally:
             await leading.close()
 

@@ -137,6 +137,33 @@ def test_a_released_lease_is_taken_at_once() -> None:
     assert tries(second)
 
 
+@pytest.mark.fault_on("the operator")
+@pytest.mark.fault(
+    broken="somebody deletes the Lease of the operator",
+    when="one process leads, and another waits beside it",
+    expected="no two of them lead: the holder makes the Lease anew, or the other one does when it would have expired",
+)
+def test_a_lease_that_is_deleted_counts_for_its_whole_duration() -> None:
+    server, clock = Server(), Clock()
+    first, second = leader(server, clock, "first"), leader(server, clock, "second")
+    assert tries(first)
+    assert not tries(second)
+    clock.s += 10
+    server.lease = None
+    assert not tries(second)
+    assert first.held
+    clock.s += 1
+    assert tries(first), "its holder makes it anew"
+    assert not tries(second)
+    server.lease = None
+    assert not tries(second)
+    clock.s += 15
+    assert not tries(second)
+    clock.s += 1
+    assert tries(second)
+    assert not first.held
+
+
 def test_who_comes_back_under_the_same_name_leads_at_once() -> None:
     server, clock = Server(), Clock()
     assert tries(leader(server, clock, "pod-1"))

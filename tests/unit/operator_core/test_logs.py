@@ -7,6 +7,7 @@ import json
 import logging
 
 import pytest
+from kopf._cogs.clients.errors import APINotFoundError
 from support.repository import tree
 
 from sparkstate_operator import hooks, logs
@@ -81,6 +82,29 @@ def test_a_request_that_kopf_sends_again_is_no_error(
     finally:
         root.handlers[:], root.level = before
     assert json.loads(capsys.readouterr().err)["level"] == level
+
+
+@pytest.mark.parametrize(
+    ("error", "level"),
+    [(APINotFoundError(None, status=404, headers={}), "warning"), (LookupError("a bug of ours"), "error")],
+    ids=["an answer", "a bug"],
+)
+def test_a_task_of_kopf_that_an_answer_ends_is_a_warning_without_a_stack(
+    error: Exception, level: str
+) -> None:
+    """The watches begin anew then."""
+    record = logging.makeLogRecord(
+        {
+            "name": "kopf._core.reactor.orchestration",
+            "msg": "Watcher for pods has failed",
+            "levelno": logging.ERROR,
+            "levelname": "ERROR",
+            "exc_info": (type(error), error, None),
+        }
+    )
+    assert logs.RetryFilter().filter(record)
+    document = json.loads(logs.JsonLines().format(record))
+    assert (document["level"], "traceback" in document) == (level, level == "error")
 
 
 def test_a_crash_is_at_the_write_that_is_named_and_at_no_other() -> None:

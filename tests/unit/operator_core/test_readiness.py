@@ -4,6 +4,7 @@ the place of one that works."""
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -102,3 +103,17 @@ def test_it_is_not_ready_until_it_may_use_its_lease(
         await asyncio.wait([working])
 
     asyncio.run(start())
+
+
+@pytest.mark.parametrize(
+    ("stalled_s", "deaf_s", "why"),
+    [(0.0, 590.0, ""), (0.0, 610.0, "a watch has sent no request for 610 s"), (310.0, 0.0, "no reconcile")],
+)
+def test_it_is_alive_while_its_watches_ask_and_its_reconciles_end(
+    monkeypatch: pytest.MonkeyPatch, stalled_s: float, deaf_s: float, why: str
+) -> None:
+    found = operator("blue", monkeypatch, Leases(held=True))
+    assert found._alive() == "", "it does not lead"
+    found._leading = SimpleNamespace(stalled_s=lambda: stalled_s, deaf_s=lambda: deaf_s)  # type: ignore[assignment]
+    assert found._alive().startswith(why)
+    assert bool(found._alive()) is bool(why)

@@ -122,7 +122,7 @@ def test_a_label_without_a_name_is_no_event(event: str, marks: dict[str, str], t
         return True
 
     listeners = handlers.Listeners(lambda key, version="": heard.append(key), saw_pod, lambda *_: True)
-    found = handlers.registry(lambda: None, listeners, None, Watches([], lambda: 0.0))
+    found = handlers.registry(listeners, None, Watches([], lambda: 0.0))
     handler: Any = next(one.fn for one in found._watching.get_all_handlers() if one.id.endswith(event))
     asyncio.run(handler(namespace="shop", body={"metadata": {"name": "any", "labels": marks}}))
     assert heard == told

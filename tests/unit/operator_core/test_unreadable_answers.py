@@ -139,6 +139,35 @@ class Leases:
         return web.json_response(self.lease)
 
 
+LISTED = '{"kind": "APIResourceList", "resources": [{"name": "pods"}, {"name": "pods/status"}]}'
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "served"),
+    [
+        (200, LISTED, {"pods", "pods/status"}),
+        (200, '{"resources": "none of a proxy"}', set()),
+        (404, "404 page not found", set()),
+    ],
+)
+def test_a_group_that_the_api_server_does_not_know_has_no_resources(
+    tmp_path: Path, status: int, text: str, served: set[str]
+) -> None:
+    async def answer(request: web.Request) -> web.Response:
+        assert request.path == "/apis/example.io/v1"
+        return web.Response(status=status, text=text)
+
+    async def ask() -> frozenset[str]:
+        async with client(tmp_path, answer) as found:
+            return await found.served("apis/example.io/v1")
+
+    assert asyncio.run(ask()) == served
+
+
+def test_a_proxy_that_has_no_api_server_does_not_say_that_a_group_is_unknown(tmp_path: Path) -> None:
+    assert refused(tmp_path, 502, HTML, lambda kube: kube.served("apis/example.io/v1")).status == 502
+
+
 def test_text_instead_of_the_lease_does_not_end_the_leader(tmp_path: Path) -> None:
     async def lead() -> None:
         leases, ended = Leases(), asyncio.Event()

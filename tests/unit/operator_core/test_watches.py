@@ -48,6 +48,49 @@ def test_a_watch_that_breaks_and_cannot_come_back_is_not_ready() -> None:
     assert watches.wrong() == ""
 
 
+def test_watches_that_ended_with_another_one_are_not_live_and_nobody_waits_for_their_lists() -> None:
+    watches = Watches([JOBS, PODS], Clock())
+    watches.begin()
+    watches.answered(JOBS, 200, watch=True)
+    assert not watches.were_live
+    watches.answered(PODS, 200, watch=True)
+    assert watches.were_live
+    watches.answered(PODS, 404, watch=True)
+    watches.ended()
+    assert watches.were_live, "they were before"
+    assert "status 404" in watches.wrong()
+    assert f"the watch of {JOBS} has ended with another one" in watches.wrong()
+    assert not watches.lists()
+    watches.begin()
+    assert watches.lists()
+    assert not watches.were_live
+
+
+def test_while_nothing_can_be_watched_only_that_is_told_and_polls_do_not_wait() -> None:
+    watches = Watches([JOBS, PODS], Clock())
+    watches.hold("there are no definitions")
+    assert watches.wrong() == "there are no definitions"
+    assert not watches.lists()
+    watches.begin()
+    assert watches.wrong().count("is not connected yet") == 2
+
+
+def test_a_watch_without_requests_is_silent_unless_nothing_can_be_watched() -> None:
+    clock = Clock()
+    watches = Watches([JOBS, PODS], clock)
+    clock.now_s += 1000.0
+    assert watches.silent_s() == 0.0, "they have not begun"
+    watches.begin()
+    clock.now_s += 100.0
+    watches.answered(JOBS, 200, watch=True)
+    assert watches.silent_s() == 100.0, "that of the pods"
+    watches.failed(PODS, "connection refused")
+    clock.now_s += 10.0
+    assert watches.silent_s() == 10.0
+    watches.hold("there are no definitions")
+    assert watches.silent_s() == 0.0
+
+
 @pytest.mark.fault_on("the operator")
 @pytest.mark.fault(
     broken="the lists of the watches take longer than the API server remembers what came after them",
@@ -118,7 +161,7 @@ def test_a_snapshot_of_a_list_is_told_to_its_job_where_it_is_news_and_any_other_
 ) -> None:
     told: list[Any] = []
     heard = handlers.Listeners(lambda key, version="": told.append(key), lambda *_: True, lambda *_: news)
-    found = handlers.registry(lambda: None, heard, None, Watches([], Clock()))
+    found = handlers.registry(heard, None, Watches([], Clock()))
     event = next(one.fn for one in found._watching.get_all_handlers() if one.id.endswith("snapshot_event"))
     meta = {"name": "one", "uid": "s-1", "resourceVersion": "1", "labels": {labels.JOB: "orders"}}
     body = {"metadata": {**meta, "creationTimestamp": "2026-01-01T12:00:00Z"}, "spec": {}}

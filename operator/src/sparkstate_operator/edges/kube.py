@@ -139,6 +139,19 @@ class Kube:
             if not token:
                 return
 
+    async def served(self, api: str) -> frozenset[str]:
+        """Plurals of the resources that the API server serves under ``api``, the path of a group's version; none where
+        it does not know that group, or where something else answers."""
+        try:
+            found = await self._request("get", "GET", Kind(api, "APIResourceList", "resources"), f"/{api}")
+        except errors.ApiError as error:
+            if error.status != 404:
+                raise
+            return frozenset()
+        if found.get("kind") != "APIResourceList":
+            return frozenset()
+        return frozenset(str(one["name"]) for one in found.get("resources") or ())
+
     async def create(self, kind: Kind, namespace: str, body: Object, *, dry_run: bool = False) -> Object:
         """Create. Raises ``AlreadyExists``."""
         query = {"fieldManager": FIELD_MANAGER, "dryRun": "All" if dry_run else ""}

@@ -9,25 +9,24 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import logging
 import os
 import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import aiohttp
 import kopf
 
-from sparkstate_operator import custom_resources, labels, managing
+from sparkstate_operator import custom_resources, errors, labels, managing
 from sparkstate_operator.edges import kube as k
 from sparkstate_operator.memories import Key
 from sparkstate_operator.watching.watches import Watches
 
-_log = logging.getLogger(__name__)
-RESTART_S = 3.0
-SIGNALS_S = 0.5
-"""After this time our signal handlers replace kopf's, which it sets while it starts, after its startup handlers."""
+WATCHER = "watcher for "
+"""The names of kopf's tasks that watch begin with it."""
+ENDS_S = 15.0
+CANCEL_AGAIN_S = 3.0
 
 
 class Enqueue(Protocol):
@@ -62,21 +61,19 @@ OURS = {labels.MANAGED_BY: labels.OPERATOR}
 
 
 def registry(
-    stop: Callable[[], None],
     heard: Listeners,
     kubeconfig: str | None,
     watches: Watches,
     operator_class: str = "",
 ) -> kopf.OperatorRegistry:
-    """Handlers that only enqueue. ``stop`` is called upon SIGTERM; ``watches`` is told how the watches fare; of jobs
-    those of ``operator_class`` alone are watched."""
+    """Handlers that only enqueue. ``watches`` is told how the watches fare. Of jobs, those of ``operator_class``
+    alone are watched."""
     enqueue, saw_pod = heard.enqueue, heard.saw_pod
     found = kopf.OperatorRegistry()
 
     @kopf.on.startup(registry=found)
     async def configure(settings: kopf.OperatorSettings, **_: Any) -> None:
         _configure(settings, operator_class)
-        asyncio.get_running_loop().call_later(SIGNALS_S, on_signals, stop)
 
     @kopf.on.login(registry=found)
     async def login(**rest: Any) -> kopf.AiohttpSession | None:
@@ -148,8 +145,7 @@ def _traced(info: kopf.ConnectionInfo, server: str | None, watches: Watches) -> 
 
 
 def on_signals(stop: Callable[[], Any]) -> None:
-    """Call ``stop`` upon SIGTERM and SIGINT. This also replaces kopf's own handlers, which it sets while it starts:
-    kopf takes five seconds to end, and nobody leads in that time."""
+    """Call ``stop`` upon SIGTERM and SIGINT, in place of any handler that was set before."""
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop)
 
@@ -173,7 +169,10 @@ class Backoffs:
 
 def _configure(settings: kopf.OperatorSettings, operator_class: str) -> None:
     settings.posting.enabled = False
-    settings.scanning.disabled = True  # the CRDs are there when we start, and namespaces are told by name
+    # The definitions are there when kopf starts (see ``served_kinds``), and namespaces are told by name.
+    settings.scanning.disabled = True
+    # Else kopf kills the whole process ten minutes after its own end, and we start it again in the same process.
+    settings.process.ultimate_exiting_timeout = None
     settings.peering.standalone = True
     settings.networking.request_timeout = LIST_S
     settings.networking.error_backoffs = Backoffs()
@@ -189,21 +188,52 @@ def _configure(settings: kopf.OperatorSettings, operator_class: str) -> None:
     settings.queueing.idle_timeout = 1.0
 
 
-async def watch(handlers: kopf.OperatorRegistry, namespaces: Sequence[str]) -> None:
-    """Watch until cancelled, or until kopf ends by a signal. After an error kopf is started again, and begins with a
-    list, so that no change is missed."""
-    while True:
-        try:
-            await kopf.operator(
-                registry=handlers,
-                settings=kopf.OperatorSettings(),
-                standalone=True,
-                clusterwide=not namespaces,
-                namespaces=list(namespaces),
-            )
-            # Without an error kopf ends only by a signal that came while its own handlers were set (SIGNALS_S). Nobody
-            # sends it again: a loop that began anew here would lose it.
-            return
-        except Exception as error:
-            _log.warning("the watches failed and begin anew: %s: %s", type(error).__name__, error)
-        await asyncio.sleep(RESTART_S)
+async def watch(found: kopf.OperatorRegistry, namespaces: Sequence[str], stop: Callable[[], Any]) -> None:
+    """One life of kopf: watch until a watch fails for good, and raise its error. ``stop`` is called upon SIGTERM.
+    Raises ``WatchesBlocked`` if the other watches do not end then.
+
+    kopf's own ``operator`` is not used. It does not return after such a failure (see :func:`_end`), and it cancels
+    every task of the loop that is younger than itself: a reconcile that it hit would never run again.
+    """
+    root = await kopf.spawn_tasks(
+        registry=found,
+        settings=kopf.OperatorSettings(),
+        standalone=True,
+        clusterwide=not namespaces,
+        namespaces=list(namespaces),
+    )
+    # kopf has just set its own handlers. It takes seconds to end by them, and nobody leads in that time.
+    on_signals(stop)
+    try:
+        done, _ = await asyncio.wait(root, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        await _end(root)
+    for task in done:
+        task.result()
+
+
+async def _end(root: Collection[asyncio.Task[Any]]) -> None:
+    """Cancel kopf's tasks and wait for them, the watchers first.
+
+    If one watcher fails, kopf leaves the others running and closes their connections under them. They wait for new ones
+    for ever then, because nobody makes any more.
+    """
+    watchers = [task for task in asyncio.all_tasks() if task.get_name().startswith(WATCHER)]
+    try:
+        async with asyncio.timeout(ENDS_S):
+            await _cancel(watchers)
+            await _cancel(root)
+    except TimeoutError as error:
+        raise errors.WatchesBlocked(f"the watches have not ended within {ENDS_S:.0f} s") from error
+
+
+async def _cancel(tasks: Collection[asyncio.Task[Any]]) -> None:
+    """Until all of them have ended. kopf drops a cancellation that meets another one of its own."""
+    left = set(tasks)
+    while left:
+        for task in left:
+            task.cancel()
+        ended, left = await asyncio.wait(left, timeout=CANCEL_AGAIN_S)
+        for task in ended:
+            if not task.cancelled():
+                task.exception()  # read, or asyncio logs that nobody did

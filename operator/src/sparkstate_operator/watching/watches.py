@@ -20,11 +20,30 @@ class Watches:
         self._monotonic = monotonic
         self._wrong: dict[str, str] = dict.fromkeys(paths, "is not connected yet")
         self._listed_since_s: dict[str, float] = dict.fromkeys(self._wrong, monotonic())
+        self._asked_s: dict[str, float] = {}
+        """When a request for each list last ended; when the watches began, where none has."""
+        self._held = ""
+        self.were_live = False
+        """Whether all watches were live at once since they last began."""
 
     def begin(self) -> None:
         """Now the lists begin. The inventory before them may take longer than anybody waits for a list; counted from
         the start of the process, no poll waited for them any more."""
+        self._held, self.were_live = "", False
         self._listed_since_s = dict.fromkeys(self._wrong, self._monotonic())
+        self._asked_s = dict(self._listed_since_s)
+
+    def hold(self, why: str) -> None:
+        """Nothing can be watched yet, for this reason."""
+        self._held = why
+        self._listed_since_s = {}
+        self._asked_s = dict.fromkeys(self._wrong, self._monotonic())
+
+    def ended(self) -> None:
+        """All watches have ended, because one of them failed for good."""
+        self._listed_since_s = {}
+        for path, wrong in self._wrong.items():
+            self._wrong[path] = wrong or "has ended with another one"
 
     def answered(self, path: str, status: int, *, watch: bool) -> None:
         """A request for the list at ``path`` was answered; with ``watch`` its events follow."""
@@ -41,10 +60,12 @@ class Watches:
         for known in self._wrong:
             if path.endswith(known):
                 self._wrong[known] = wrong
+                self._asked_s[known] = self._monotonic()
                 if lists:
                     self._listed_since_s.setdefault(known, self._monotonic())
                 else:
                     self._listed_since_s.pop(known, None)
+        self.were_live = self.were_live or not any(self._wrong.values())
 
     def lists(self) -> bool:
         """Whether a list is under way, and not for too long yet. Polls wait for it.
@@ -59,7 +80,15 @@ class Watches:
 
     def wrong(self) -> str:
         """Which watches are not live, and why; empty if all are."""
+        if self._held:
+            return self._held
         return "; ".join(f"the watch of {path} {why}" for path, why in list(self._wrong.items()) if why)
+
+    def silent_s(self) -> float:
+        """How long no request for some list has ended. A live watch ends and is asked for again after five minutes at
+        most, and one that is refused is tried again sooner."""
+        now_s = self._monotonic()
+        return max((now_s - asked_s for asked_s in list(self._asked_s.values())), default=0.0)
 
     def trace(self) -> aiohttp.TraceConfig:
         """For the session through which is watched."""
