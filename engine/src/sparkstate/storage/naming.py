@@ -82,6 +82,11 @@ def _normalise_s3(url: str) -> str:
     if not bucket:
         raise errors.SpecInvalid(f"the storage URL {url!r} names no bucket; write s3://bucket/prefix")
     segments = [segment for segment in prefix.split("/") if segment]
+    if {".", ".."}.intersection(segments):
+        raise errors.SpecInvalid(
+            f"the storage URL {url!r} has a segment . or .., which is a name of its own in a bucket and no step to "
+            "another folder; write the prefix that is meant"
+        )
     return "/".join([f"s3://{bucket}", *segments])
 
 
