@@ -28,12 +28,15 @@ def is_full(told: str) -> bool:
 
 
 def has_no_room(folder: Path) -> bool:
-    """Whether the disk of ``folder`` has hardly a byte or a file left. A quota is not seen, nor a folder that is gone."""
+    """Whether the disk of ``folder`` has hardly a byte or a file left. A quota is not seen. False where the
+    folder is gone."""
     try:
         found = os.statvfs(folder)
     except OSError:
         return False
-    return found.f_bavail * found.f_frsize < _ROOM_BYTES or (found.f_files > 0 and found.f_favail < _ROOM_FILES)
+    return found.f_bavail * found.f_frsize < _ROOM_BYTES or (
+        found.f_files > 0 and found.f_favail < _ROOM_FILES
+    )
 
 
 def translated(error: Exception, what: str, larger: str = LARGER_VOLUME) -> errors.StorageError:

@@ -13,7 +13,7 @@ from sparkstate.checkpoint.downloader import Downloader
 from sparkstate.handles import FileHandle, ShardHandle
 from sparkstate.storage.arriving import data_checksum
 from sparkstate.storage.local import LocalStore
-from sparkstate.storage.streams import CheckpointStreamFactory, StateScope
+from sparkstate.storage.streams import CheckpointStateOutputStream, CheckpointStreamFactory, StateScope
 
 DATA = bytes(100_000)
 
@@ -33,11 +33,19 @@ def test_a_download_says_which_disk_is_full(tmp_path: Path, inline: bool) -> Non
         target.mkdir()
         volume.fill(leave=8192)
         downloader = Downloader(store)
-        with pytest.raises(errors.StorageError, match=rf"{target} failed, its disk or quota is full.*localStorage"):
+        with pytest.raises(
+            errors.StorageError, match=rf"{target} failed, its disk or quota is full.*localStorage"
+        ):
             downloader.fetch(shard, target)
         volume.free()
         assert downloader.fetch(shard, target)["a"].read_bytes() == DATA
         downloader.close()
+
+
+def stored(stream: CheckpointStateOutputStream, size: int) -> FileHandle | None:
+    for _ in range(0, size, len(DATA)):
+        stream.write(DATA)
+    return stream.close_and_get_handle()
 
 
 @pytest.mark.parametrize("size", [1_500_000, 3_000_000])
@@ -50,9 +58,8 @@ def test_a_stream_says_that_the_temporary_folder_is_full(
     with volumes.mounted(tmp_path / "volume", size="2m") as volume:
         monkeypatch.setattr(tempfile, "tempdir", str(volume.path))
         stream = factory.create_checkpoint_state_output_stream(StateScope.EXCLUSIVE)
-        with pytest.raises(errors.StorageError, match=rf"in {volume.path} failed, its disk .* is full.*TMPDIR"):
-            for _ in range(0, size, len(DATA)):
-                stream.write(DATA)
-            stream.close_and_get_handle()
+        words = rf"in {volume.path} failed, its disk .* is full.*TMPDIR"
+        with pytest.raises(errors.StorageError, match=words):
+            stored(stream, size)
         stream.close()
     assert [info.key for info in store.list("")] == []

@@ -37,7 +37,7 @@ def on_volume(volume, clock):
 def test_a_snapshot_names_the_disk_and_the_remedy_whatever_it_had_no_room_for(volume, on_volume):
     store = on_volume("store")
     commit(store, cells.values({1: 1}))
-    of_the_system = 0
+    failures: list[errors.StorageError] = []
     for pages in range(12):
         folder = volume.path / f"snapshot-{pages}"
         folder.mkdir()
@@ -46,10 +46,12 @@ def test_a_snapshot_names_the_disk_and_the_remedy_whatever_it_had_no_room_for(vo
         try:
             store.prepare_snapshot(pages, folder, canonical=False)
         except errors.StorageError as error:
-            assert "is full" in str(error) and str(volume.path) in str(error) and "localStorage" in str(error)
-            of_the_system += isinstance(error.__cause__, OSError)
+            failures.append(error)
         volume.free()
-    assert of_the_system
+    assert {type(failure) for failure in failures} == {errors.StorageError}
+    for told in map(str, failures):
+        assert "is full" in told and str(volume.path) in told and "localStorage" in told
+    assert any(isinstance(failure.__cause__, OSError) for failure in failures)
 
 
 def test_a_restore_that_has_no_room_for_the_files_says_so(slot, volume, on_volume):
@@ -59,7 +61,9 @@ def test_a_restore_that_has_no_room_for_the_files_says_so(slot, volume, on_volum
     files = {file.name: file.path for file in snapshot.files()}
     store = on_volume("restored")
     volume.fill(leave=2 * PAGE)
-    with pytest.raises(errors.StorageError, match=r"restoring the state in .*is full.*localStorage") as caught:
+    with pytest.raises(
+        errors.StorageError, match=r"restoring the state in .*is full.*localStorage"
+    ) as caught:
         store.restore(files, snapshot.format)
     assert isinstance(caught.value.__cause__, OSError)
 
@@ -74,7 +78,9 @@ def test_a_storage_path_that_takes_no_folder_is_named(make_slot, tmp_path, broke
     with contextlib.ExitStack() as stack:
         if broken == "a read-only volume":
             stack.enter_context(volumes.mounted(path)).remount("ro")
-        words = rf"making a folder for shard 0 in {path} \(storagePaths\) failed.*Check that the directory exists"
+        words = (
+            rf"making a folder for shard 0 in {path} \(storagePaths\) failed.*Check that the directory exists"
+        )
         with pytest.raises(errors.StorageError, match=words):
             make_slot(storage_paths=(str(path),)).store()
 

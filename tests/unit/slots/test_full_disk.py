@@ -13,6 +13,7 @@ from support.slots import slots
 
 from sparkstate import errors
 from sparkstate.slots import protocol
+from sparkstate.slots.client import error_of
 from sparkstate.slots.starting import LocalSlots
 
 _FULL = r"its disk or quota is full: .*localStorage"
@@ -33,6 +34,14 @@ def slot(tmp_path: Path, volume: volumes.Volume) -> Iterator[slots.Slot]:
     running.close()
 
 
+def snapshot(slot: slots.Slot) -> None:
+    """Raises the failure of the snapshot, in whichever of its parts it has failed."""
+    slot.client.call(protocol.Snapshot(incarnation=1, checkpoint_id=1, epoch=0, base=-1), protocol.Ok)
+    state = slot.client.call(protocol.SnapshotPoll(checkpoint_id=1, wait_s=20), protocol.SnapshotState)
+    if state.failure:
+        raise error_of(state.failure_reason, state.failure)
+
+
 def test_output_for_which_the_disk_has_no_room_names_the_sink_and_the_folder(
     volume: volumes.Volume, slot: slots.Slot
 ) -> None:
@@ -49,12 +58,8 @@ def test_a_snapshot_for_which_the_disk_has_no_room_names_the_folder(
 ) -> None:
     slot.epoch(0, slots.rows(*((f"key {n}", n) for n in range(20, 5000))))
     volume.fill(leave=_PAGE)
-    request = protocol.Snapshot(incarnation=1, checkpoint_id=1, epoch=0, base=-1)
     with pytest.raises(errors.StorageError, match=rf" in {volume.path}.* {_FULL}"):
-        slot.client.call(request, protocol.Ok)
-        state = slot.client.call(protocol.SnapshotPoll(checkpoint_id=1, wait_s=20), protocol.SnapshotState)
-        assert state.failure_reason == "StorageError"
-        raise errors.StorageError(state.failure)
+        snapshot(slot)
     volume.free()
 
 
@@ -65,7 +70,9 @@ def test_slots_that_cannot_start_on_a_full_disk_are_waited_for(volume: volumes.V
         (address,) = here.start(1, slots.KEY, ())
         os.kill(address.pid, signal.SIGKILL)
     volume.fill()
-    with pytest.raises(errors.StorageUnavailable, match=rf"disk of {volume.path}/slots is full.*localStorage"):
+    with pytest.raises(
+        errors.StorageUnavailable, match=rf"disk of {volume.path}/slots is full.*localStorage"
+    ):
         here.start(2, slots.KEY, ())
     volume.free()
     (address,) = here.start(3, slots.KEY, ())

@@ -11,8 +11,9 @@ _LASTING: Final = ("blockmgr-*", "blockmgr-*/*", "spark-*/userFiles-*", "spark-*
 
 
 class SparkFolders:
-    """Of the context of one driver, whose ``spark.local.dir`` is ``root``; where Spark has it elsewhere, nothing is
-    known."""
+    """Of the context of one driver, whose ``spark.local.dir`` is ``root``.
+
+    Where a job has set another one, no folder is found."""
 
     def __init__(self, root: Path) -> None:
         self._root = root

@@ -151,7 +151,9 @@ class SlotServer:
                     protocol.send(connection, protocol.Failed(reason=error.reason, message=str(error)))
                 except SystemExit as error:  # it would end this thread, and the slot would count as lost
                     protocol.send(connection, protocol.Failed(reason="UserCodeError", message=_left(error)))
-                except Exception as error:  # a bug of ours: said, not swallowed; but the slot is not lost by it
+                except (
+                    Exception
+                ) as error:  # a bug of ours: said, not swallowed; but the slot is not lost by it
                     protocol.send(connection, _unexpected(error))
 
     def _answer(self, connection: Channel, request: protocol.Request) -> None:

@@ -111,8 +111,7 @@ class Starting:
     def _full(self, what: str) -> errors.StorageUnavailable:
         """Waiting is right, as for a full volume of the checkpoints, and no restart strategy counts it."""
         return errors.StorageUnavailable(
-            f"{what}: the disk of {self._base} is full. Free some space there. "
-            f"{local_disk.LARGER_VOLUME}"
+            f"{what}: the disk of {self._base} is full. Free some space there. {local_disk.LARGER_VOLUME}"
         )
 
     def abandon(self, identity: Identity) -> None:

@@ -230,7 +230,9 @@ class CheckpointStateOutputStream:
         self._buffer.clear()
         spool, self._spool = self._spool, None
         if spool is not None:
-            with contextlib.suppress(OSError):  # it flushes what it holds, which is stored by now or of no use
+            with contextlib.suppress(
+                OSError
+            ):  # it flushes what it holds, which is stored by now or of no use
                 spool.close()
 
     def _require_open(self) -> None:
@@ -241,5 +243,6 @@ class CheckpointStateOutputStream:
 def _spooling() -> contextlib.AbstractContextManager[None]:
     folder = tempfile.gettempdir()
     return local_disk.used_for(
-        f"spooling small files in {folder}", f"Free some space there, or set TMPDIR to a larger volume than {folder}"
+        f"spooling small files in {folder}",
+        f"Free some space there, or set TMPDIR to a larger volume than {folder}",
     )
