@@ -26,6 +26,8 @@ from sparkstate.driver.parts import Parts
 from sparkstate.driver.requests import Requests
 from sparkstate.driver.view import JobView
 from sparkstate.log import FenceGuard, LineageLog
+from sparkstate.runner import verdict
+from sparkstate.runner.verdict import Termination
 from sparkstate.settings import CheckpointSettings, EntryPoint, JobSettings, RestartSettings
 from sparkstate.spark import graph
 from sparkstate.spark.session import Beginning
@@ -59,10 +61,13 @@ class Failing(JobDriver):
         )
         super().__init__(self.context)
         self.error, self.incarnations = error, 0
+        self.lost: Path | None = None
 
     def _run_incarnation(self, parts: Parts) -> End:
         self.incarnations += 1
         if self.incarnations == 1:
+            if self.lost is not None:
+                self.lost.rmdir()
             raise self.error
         return End.INPUT_ENDED
 
@@ -136,6 +141,30 @@ def test_a_clock_that_was_set_back_counts_towards_no_strategy(tmp_path: Path) ->
     assert status.recoveries[-1].cause == "ClockStep: set back by 3,600 s"
     with pytest.raises(errors.JobFailed):
         counted.wait_after(errors.SlotLost("gone"), guarded(tmp_path))
+
+
+def test_a_driver_whose_spark_has_lost_its_folder_ends_so_that_another_comes(tmp_path: Path) -> None:
+    """Spark never makes the folder again, and all incarnations of a driver have the same Spark."""
+    driver = Failing(errors.SlotLost("gone"), tmp_path)
+    blocks = tmp_path / "spark" / "blockmgr-1" / "0a"
+    blocks.mkdir(parents=True)
+    driver.lost = blocks
+    with pytest.raises(errors.StorageUnavailable, match="0a was deleted while the job ran") as caught:
+        driver._run(guarded(tmp_path))
+    last = Termination(caught.value.reason, str(caught.value))
+    assert isinstance(verdict.judge(verdict.DriverExit(caught.value.exit_code, last)), verdict.Crashed)
+    failure = driver.context.view.status().last_failure
+    assert driver.incarnations == 1 and failure is not None and failure.reason == "StorageUnavailable"
+
+
+def test_folders_that_spark_makes_for_a_while_may_be_gone(tmp_path: Path) -> None:
+    driver = Failing(errors.SlotLost("gone"), tmp_path)
+    for kept in ("blockmgr-1/0a", "spark-1/userFiles-1", "spark-1/pyspark-1"):
+        (tmp_path / "spark" / kept).mkdir(parents=True)
+    driver.lost = tmp_path / "spark" / "spark-1" / "repl-1"
+    driver.lost.mkdir()
+    driver._run(guarded(tmp_path))
+    assert driver.incarnations == 2
 
 
 KAFKA = ("topic", "partition")

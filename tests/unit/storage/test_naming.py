@@ -20,6 +20,7 @@ from sparkstate.storage import layout, naming
         ("s3://bucket", "s3://bucket"),
         ("s3://bucket//a//b/", "s3://bucket/a/b"),
         ("s3a://bucket/a", "s3://bucket/a"),
+        ("s3://bucket/.a/b..", "s3://bucket/.a/b.."),
     ],
 )
 def test_each_place_has_one_url(given, normal):
@@ -41,6 +42,9 @@ def test_a_relative_path_begins_at_the_working_directory(tmp_path, monkeypatch):
         "s3:/bucket/x",
         "s3a:bucket/x",
         "s3://key:secret@bucket/x",
+        "s3://bucket/./x",
+        "s3://bucket/../x",
+        "s3a://bucket/x/..",
         "file://host/x",
         "file:///data/job#1",
         "file:///data/job?1",

@@ -10,6 +10,7 @@ from sparkstate.settings import S3Settings
 from sparkstate.storage import (
     OpenStores,
     PrefixedStore,
+    creating,
     open_made,
     open_store,
     open_within,
@@ -102,6 +103,13 @@ def test_a_multipart_upload_that_fails_leaves_no_parts(s3, tmp_path, monkeypatch
         ("SlowDown", 503, errors.StorageUnavailable, ""),
         ("RequestTimeout", 400, errors.StorageUnavailable, ""),
         ("InternalError", 500, errors.StorageUnavailable, ""),
+        ("BadDigest", 400, errors.StorageUnavailable, ""),
+        ("IncompleteBody", 400, errors.StorageUnavailable, ""),
+        ("XAmzContentSHA256Mismatch", 400, errors.StorageUnavailable, ""),
+        ("KMS.ThrottlingException", 400, errors.StorageUnavailable, ""),
+        ("408", 408, errors.StorageUnavailable, ""),
+        ("499", 499, errors.StorageUnavailable, ""),
+        ("InvalidDigest", 400, errors.StorageError, "InvalidDigest"),
         ("NoSuchKey", 404, errors.NotFound, ""),
         ("404", 404, errors.NotFound, ""),
         ("NoSuchBucket", 404, errors.StorageError, "create it"),
@@ -119,6 +127,23 @@ def test_each_answer_of_a_server_has_its_meaning(code, status, kind, words):
     assert type(error) is kind
     assert "s3://b/k: read failed" in str(error)
     assert words in str(error)
+
+
+@pytest.mark.s3
+@pytest.mark.parametrize("method", ["PUT", "GET"])
+def test_a_request_whose_body_was_damaged_on_its_way_is_sent_again(s3, method):
+    sent = []
+
+    def damaged_once(request):
+        sent.append(request.words[0])
+        return "BadDigest" if sent.count(method) == 1 and request.words[0] == method else None
+
+    with fault_proxy.FaultProxy(s3.port, refuse=damaged_once) as proxy:
+        settings = dataclasses.replace(s3.settings, endpoint=proxy.endpoint)
+        store = open_store(f"s3://state/damaged-{method}", settings)
+        assert creating.create_or_read(store, "a", b"1") == b"1"
+        assert store.get("a") == b"1"
+    assert sent.count(method) == 2
 
 
 def test_without_a_scheme_that_we_know_the_message_names_those_we_do():

@@ -6,6 +6,7 @@ A file that somebody has put under the name :func:`beforehand` is taken if both 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import logging
 import threading
@@ -15,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from sparkstate import errors
+from sparkstate import errors, local_disk
 from sparkstate.checkpoint.merged_files import MergedFiles
 from sparkstate.checkpoint.transfer import Transfer
 from sparkstate.handles import FileHandle, ShardHandle
@@ -47,7 +48,8 @@ class Downloader:
         An object in which several of them have files is then downloaded once, and lies in ``directory`` (created)
         until the last of them has its own.
         """
-        directory.mkdir(parents=True, exist_ok=True)
+        with _arriving_in(directory):
+            directory.mkdir(parents=True, exist_ok=True)
         self._merged = MergedFiles((_without(shard, right) for shard, right in wanted), directory)
 
     def fetch(self, shard: ShardHandle, directory: Path, right: Collection[str] = ()) -> dict[str, Path]:
@@ -72,13 +74,12 @@ class Downloader:
         results: list[dict[str, Path]] = []
         objects: dict[str, list[_Wanted]] = {}
         for shard, directory in wanted:
-            directory.mkdir(parents=True, exist_ok=True)
             results.append({handle.name: directory / handle.name for handle in shard.files})
+            with _arriving_in(directory):
+                directory.mkdir(parents=True, exist_ok=True)
+                self._write_inline(shard, directory)
             for handle in shard.files:
-                if handle.inline is not None:
-                    (directory / handle.name).write_bytes(self.read(handle))
-                    self._transfer.add(handle.size)
-                else:
+                if handle.inline is None:
                     objects.setdefault(handle.path, []).append((handle, directory / handle.name))
         futures: list[Future[None]] = []
         try:
@@ -94,6 +95,12 @@ class Downloader:
             # would never end.
             wait([future for future in futures if not future.cancel()])
         return results
+
+    def _write_inline(self, shard: ShardHandle, directory: Path) -> None:
+        for handle in shard.files:
+            if handle.inline is not None:
+                (directory / handle.name).write_bytes(self.read(handle))
+                self._transfer.add(handle.size)
 
     def read(self, handle: FileHandle) -> bytes:
         """The verified bytes of one small file."""
@@ -121,7 +128,8 @@ class Downloader:
         self._require_open()
         missing = [wanted for wanted in files if not self._found(*wanted)]
         if missing:
-            self._download(missing, whole_object=len(files) == 1)
+            with _arriving_in(files[0][1].parent):
+                self._download(missing, whole_object=len(files) == 1)
         self._merged.used(files[0][0].path)
         self._transfer.add(sum(handle.size for handle, _ in files))
 
@@ -185,6 +193,10 @@ class Downloader:
             return self._store.get(handle.path)
         except errors.NotFound as error:
             raise _missing(handle, self._store.url) from error
+
+
+def _arriving_in(directory: Path) -> contextlib.AbstractContextManager[None]:
+    return local_disk.used_for(f"writing files of the snapshot to {directory}")
 
 
 def beforehand(target: Path) -> Path:

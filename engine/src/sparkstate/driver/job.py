@@ -82,6 +82,7 @@ class JobDriver:
         """Incarnation after incarnation, until one ends the job or fails for good."""
         requests = self._context.requests
         while True:
+            self._restarts.incarnation_begins()
             try:
                 end = self._run_incarnation(parts)
             except Ending as error:

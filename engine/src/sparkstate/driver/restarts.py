@@ -6,6 +6,7 @@ from sparkstate import errors, restart
 from sparkstate.driver.context import DriverContext
 from sparkstate.driver.oom import OomKills
 from sparkstate.driver.parts import Parts
+from sparkstate.driver.spark_folders import SparkFolders
 from sparkstate.driver.storage_outages import SLOW_S, briefly
 
 STORAGE_RETRY_S = 2.0
@@ -30,6 +31,11 @@ class Restarts:
         strategy = restart.RestartStrategy(context.settings.restart, context.rng)
         self._failures = restart.FailureCounters(strategy)
         self._oom = OomKills()
+        self._spark_folders = SparkFolders(context.work_dir / "spark")
+
+    def incarnation_begins(self) -> None:
+        """Note what Spark has by now, and needs for all incarnations."""
+        self._spark_folders.note()
 
     def wait_after(self, error: errors.SparkstateError, parts: Parts) -> None:
         """Wait until the next incarnation may begin, or the job is asked to end. Raises what ends the job, if it is to
@@ -74,10 +80,25 @@ class Restarts:
 
     def _recover_after(self, error: errors.SparkstateError, delay_s: float) -> None:
         told = f"{error}{self._oom.news()}"
-        self._context.view.note_failure(error.reason, told, recovering=True)
         self._context.say(f"{error.reason}: {told}")
+        self._require_spark_folders(error)
+        self._context.view.note_failure(error.reason, told, recovering=True)
         self._context.say(f"restarting in {delay_s:.1f} s")
         self._context.pause(delay_s)
+
+    def _require_spark_folders(self, error: errors.SparkstateError) -> None:
+        """All incarnations of a driver have the same Spark. Without its folders each would fail, so the driver ends,
+        and another one comes: after an exit of this kind it does."""
+        gone = self._spark_folders.gone
+        if gone is None:
+            return
+        why = errors.StorageUnavailable(
+            f"the working folder {gone} was deleted while the job ran, and Spark makes it only at its start; a new "
+            "driver goes on from the last checkpoint. Exempt the folder from whatever cleans up there, or let the job "
+            "work elsewhere (localStorage)"
+        )
+        self._context.view.note_failure(why.reason, str(why), recovering=False)
+        raise why from error
 
 
 def _has_worked(parts: Parts) -> bool:

@@ -24,8 +24,6 @@ def check_name(url: str, lineage_url: str) -> str:
             f"target_directory is {url!r}, relative to a folder that only the driver knows; write file:///path or "
             "s3://bucket/prefix"
         )
-    if any(segment in (".", "..") for segment in normal.split("/")):
-        raise errors.SpecInvalid(f"target_directory is {url!r}; leave out the segments '.' and '..'")
     if naming.is_local(normal) and (long := naming.too_long(naming.local_path(normal))):
         raise errors.SpecInvalid(f"target_directory is {url!r}; {long}")
     if naming.is_within(normal, lineage_url):

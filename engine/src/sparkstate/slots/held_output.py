@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from sparkstate import disposal
+from sparkstate import disposal, local_disk
 from sparkstate.operators.base import EpochOverlay, Spec
 from sparkstate.sinks.file_sink import FileSinkWriter, RotatedOutput
 from sparkstate.slots import outputs
@@ -17,6 +18,7 @@ class HeldOutput:
 
     def __init__(self, plan: SlotPlan, directory: Path) -> None:
         self._sinks = plan.sinks
+        self._directory = directory
         self.writers = {
             sink.uid: FileSinkWriter(
                 sink.sink, sink.uid, plan.slot, plan.incarnation, plan.lineage, directory, plan.s3
@@ -32,7 +34,8 @@ class HeldOutput:
         for sink in self._sinks:
             if sink.operator in winners:
                 spec, overlay = winners[sink.operator]
-                self.writers[sink.uid].hold(outputs.visible(spec, sink.tag, overlay))
+                with self._holding(sink.uid):
+                    self.writers[sink.uid].hold(outputs.visible(spec, sink.tag, overlay))
 
     def weigh(self) -> int:
         """How many bytes are held now."""
@@ -41,8 +44,14 @@ class HeldOutput:
 
     def rotate(self, checkpoint_id: int) -> dict[str, tuple[RotatedOutput, ...]]:
         """Put what is held aside for this checkpoint; by the uid of the sinks that hold something."""
-        rotated = {uid: writer.rotate(checkpoint_id) for uid, writer in self.writers.items()}
+        rotated = {}
+        for uid, writer in self.writers.items():
+            with self._holding(uid):
+                rotated[uid] = writer.rotate(checkpoint_id)
         return {uid: parts for uid, parts in rotated.items() if parts}
+
+    def _holding(self, uid: str) -> contextlib.AbstractContextManager[None]:
+        return local_disk.used_for(f"holding the output of {uid!r} in {self._directory}")
 
     def close(self) -> None:
         """Close the writers, every one. Raises the first of their errors."""

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import cloudpickle
 
-from sparkstate import clock, errors, user_errors
+from sparkstate import clock, errors, local_disk, user_errors
 from sparkstate.slots import handshake, protocol
 from sparkstate.slots.answers import ConfiguredSlot, UnconfiguredSlot
 from sparkstate.slots.channel import Channel
@@ -154,8 +154,7 @@ class SlotServer:
                 except (
                     Exception
                 ) as error:  # a bug of ours: said, not swallowed; but the slot is not lost by it
-                    message = f"{type(error).__name__}: {error}"
-                    protocol.send(connection, protocol.Failed(reason="SparkstateError", message=message))
+                    protocol.send(connection, _unexpected(error))
 
     def _answer(self, connection: Channel, request: protocol.Request) -> None:
         if isinstance(request, protocol.Configure):
@@ -193,6 +192,15 @@ class _LoggedFailures:
             self._logged.add(failure)
         if is_new and user_errors.line_of(raised):
             user_errors.log_stack(raised)
+
+
+def _unexpected(error: Exception) -> protocol.Failed:
+    """No mistake of ours is a disk that is full, and any file may be the one that it has no room for."""
+    told = f"{type(error).__name__}: {error}"
+    if isinstance(error, OSError) and local_disk.is_full(told):
+        full = local_disk.translated(error, "writing a file of a slot")
+        return protocol.Failed(reason=full.reason, message=str(full))
+    return protocol.Failed(reason=errors.SparkstateError.__name__, message=told)
 
 
 def _left(error: SystemExit) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
-from sparkstate import clock, disposal, errors, phases, storage
+from sparkstate import clock, disposal, errors, local_disk, phases, storage
 from sparkstate.backends.base import ShardSnapshot, ShardStore
 from sparkstate.checkpoint import operator_parts
 from sparkstate.checkpoint.inline_uploader import InlineUploader
@@ -162,7 +162,7 @@ class SnapshotWorker:
             if job.failure is None:
                 self._prepare_all(job, snapshots, folder)
         except (Exception, SystemExit) as error:  # a backend's code may be the user's
-            job.failure = _ours(error, f"preparing snapshot {request.checkpoint_id}")
+            job.failure = self._ours(error, f"preparing snapshot {request.checkpoint_id}")
         finally:
             job.sync_ms = (self._clock.monotonic() - started) * 1000
             job.prepared = True
@@ -198,7 +198,7 @@ class SnapshotWorker:
                 )
                 job.shards = tuple(self._store_snapshots(job, snapshots))
         except (Exception, SystemExit) as error:  # a backend's code may be the user's
-            job.failure = _ours(error, f"storing snapshot {job.request.checkpoint_id}")
+            job.failure = self._ours(error, f"storing snapshot {job.request.checkpoint_id}")
         finally:
             self._let_go(job, snapshots, folder)
             job.upload_ms = (self._clock.monotonic() - started) * 1000
@@ -211,7 +211,7 @@ class SnapshotWorker:
         try:
             disposal.close_all([*keep, *(snapshot.release for snapshot in snapshots.values())])
         except (Exception, SystemExit) as error:
-            job.failure = job.failure or _ours(error, f"releasing snapshot {job.request.checkpoint_id}")
+            job.failure = job.failure or self._ours(error, f"releasing snapshot {job.request.checkpoint_id}")
         shutil.rmtree(folder, ignore_errors=True)
 
     def _keeps(self, job: SnapshotJob) -> bool:
@@ -272,8 +272,9 @@ class SnapshotWorker:
             phase, epoch=request.epoch, checkpoint=request.checkpoint_id, incarnation=request.incarnation
         )
 
-
-def _ours(error: BaseException, what: str) -> errors.SparkstateError:
-    if isinstance(error, errors.SparkstateError):
-        return error
-    return errors.StorageError(f"{what} failed: {type(error).__name__}: {error}")
+    def _ours(self, error: BaseException, what: str) -> errors.SparkstateError:
+        if isinstance(error, errors.SparkstateError):
+            return error
+        if isinstance(error, OSError) and local_disk.is_full(str(error)):
+            return local_disk.translated(error, f"{what} in {self._directory}")
+        return errors.StorageError(f"{what} failed: {type(error).__name__}: {error}")

@@ -18,9 +18,9 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
-from sparkstate import errors
+from sparkstate import errors, local_disk
 from sparkstate.backends import allocation
 from sparkstate.slots import places
 from sparkstate.slots.client import SlotAddress
@@ -49,13 +49,9 @@ class Starting:
     """A process that has been started and waits for its identity. ``base`` is the folder of all slots here."""
 
     def __init__(self, base: Path, index: int) -> None:
-        base.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._base = base
         self._log = base / f"slot-{index}.log"
-        self._log.unlink(
-            missing_ok=True
-        )  # of one that was never told what it is; else it has another name by now
-        with self._log.open("ab") as log:
+        with self._new_log() as log:
             self._process = subprocess.Popen(
                 ["setsid", "--fork", sys.executable, "-m", "sparkstate.slots"],
                 env={**_AS_WORKERS, **os.environ, **allocation.ENVIRONMENT},
@@ -65,8 +61,20 @@ class Starting:
                 cwd="/",
             )
 
+    def _new_log(self) -> IO[bytes]:
+        try:
+            self._base.mkdir(parents=True, exist_ok=True, mode=0o700)
+            # Of one that was never told what it is; else it has another name by now.
+            self._log.unlink(missing_ok=True)
+            return self._log.open("ab")
+        except OSError as error:
+            if local_disk.is_full(str(error)):
+                raise self._full("a slot cannot be started") from error
+            raise
+
     def become(self, identity: Identity) -> SlotAddress:
-        """Tell it who it is; where it then listens. Raises ``SlotLost`` with the end of its log."""
+        """Tell it who it is; where it then listens. Raises ``SlotLost`` with the end of its log, or
+        ``StorageUnavailable`` if the disk of its folder is full."""
         host = socket.gethostname()
         configuration = {
             "key": identity.key,
@@ -79,10 +87,7 @@ class Starting:
         }
         answer = self._talk(json.dumps(configuration).encode() + b"\n")
         if not answer:
-            tail = self._log.read_text(errors="replace")[-2000:]
-            raise errors.SlotLost(
-                f"slot {identity.slot} did not start on {host}; the end of its log:\n{tail}"
-            )
+            raise self._not_started(identity.slot, host)
         told = json.loads(answer)
         return SlotAddress(
             identity.slot,
@@ -93,6 +98,20 @@ class Starting:
             identity.tcp_host,
             os.environ.get("SPARK_EXECUTOR_ID", ""),
             told["identity"],
+        )
+
+    def _not_started(self, slot: int, host: str) -> errors.SparkstateError:
+        """The log lies on the same disk, and says nothing where that is full."""
+        tail = self._log.read_text(errors="replace")[-2000:] if self._log.exists() else ""
+        if local_disk.is_full(tail) or (not tail and local_disk.has_no_room(self._base)):
+            return self._full(f"slot {slot} did not start on {host}")
+        said = f"the end of its log:\n{tail}" if tail else f"its log {self._log} is empty"
+        return errors.SlotLost(f"slot {slot} did not start on {host}; {said}")
+
+    def _full(self, what: str) -> errors.StorageUnavailable:
+        """Waiting is right, as for a full volume of the checkpoints, and no restart strategy counts it."""
+        return errors.StorageUnavailable(
+            f"{what}: the disk of {self._base} is full. Free some space there. {local_disk.LARGER_VOLUME}"
         )
 
     def abandon(self, identity: Identity) -> None:

@@ -271,7 +271,7 @@ class S3Store:
             answer = error.response
             status = int(answer.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
             detail = answer.get("Error", {})
-            code = detail.get("Code", "")
+            code = detail.get("Code") or ""  # None: an element with no text
             if s3_errors.is_untold(code) and operation != "list":
                 with self._mapped("list", key):  # its refusal has a body
                     self._client.list_objects_v2(Bucket=self._bucket, Prefix=full, MaxKeys=1)

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from sparkstate import errors
 
-_SLOW = frozenset(
-    {"SlowDown", "RequestTimeout", "Throttling", "ThrottlingException", "TooManyRequests", "InternalError"}
+_PASSING = frozenset(
+    {
+        "SlowDown",
+        "RequestTimeout",
+        "TooManyRequests",
+        "InternalError",
+        # The body was damaged or cut on its way.
+        "BadDigest",
+        "IncompleteBody",
+        "XAmzContentSHA256Mismatch",
+    }
 )
+_PASSING_STATUS = frozenset({408, 409, 429, 499})
 # Nothing else: a 404 for another reason, read as "no such object", would be a state that begins empty.
 _MISSING = frozenset({"NoSuchKey", "NoSuchVersion", "404", "NotFound", ""})
 _EXPIRED = frozenset(
@@ -47,6 +57,14 @@ def is_expired(code: str) -> bool:
     return code in _EXPIRED
 
 
+def passes(code: str, status: int) -> bool:
+    """Whether the same request may succeed at another try, and whether this one was carried out is open. Throttling has
+    several names (``Throttling``, ``ThrottlingException``, ``KMS.ThrottlingException``)."""
+    if code in _PASSING or "Throttling" in code:
+        return True
+    return status in _PASSING_STATUS or (status >= 500 and status != 501)
+
+
 def translate(
     code: str, status: int, message: str, *, operation: str, bucket: str, key: str
 ) -> errors.StorageError:
@@ -67,7 +85,7 @@ def translate(
         # Completing a multipart upload whose first answer was lost: the object may be there, the upload is not. Or a
         # part was stored again meanwhile, by a try that had been given up, under another tag.
         return errors.StorageUnavailable(what)
-    if status in (409, 429) or code in _SLOW or (status >= 500 and status != 501):
+    if passes(code, status):
         return errors.StorageUnavailable(what)
     if code in _MISSING and (code or status == 404):
         return errors.NotFound(what)

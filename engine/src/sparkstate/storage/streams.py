@@ -8,6 +8,7 @@ stream is closed.
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import hashlib
 import logging
@@ -16,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
-from sparkstate import errors
+from sparkstate import errors, local_disk
 from sparkstate.handles import FileHandle
 from sparkstate.storage import creating
 from sparkstate.storage.objectstore import ObjectStore
@@ -130,7 +131,7 @@ class CheckpointStateOutputStream:
                 self.flush()
         else:
             self.flush()
-            self._file().write(data)
+            self._spool_on(data)
 
     def get_pos(self) -> int:
         """Bytes written so far."""
@@ -140,7 +141,7 @@ class CheckpointStateOutputStream:
         """Move the buffer to the file, which is begun with the first flush. ``StorageError("closed")`` after close."""
         self._require_open()
         if self._buffer:
-            self._file().write(self._buffer)
+            self._spool_on(self._buffer)
             self._buffer.clear()
 
     def sync(self) -> None:
@@ -177,6 +178,10 @@ class CheckpointStateOutputStream:
             shared=self._shared,
         )
 
+    def _spool_on(self, data: bytes | bytearray) -> None:
+        with _spooling():
+            self._file().write(data)
+
     def _file(self) -> IO[bytes]:
         if self._spool is None:
             self._spool = tempfile.SpooledTemporaryFile(MAX_FILE_STATE_THRESHOLD)  # noqa: SIM115
@@ -208,9 +213,10 @@ class CheckpointStateOutputStream:
 
     def _put_large(self, spool: IO[bytes]) -> None:
         with tempfile.NamedTemporaryFile() as file:
-            while data := spool.read(MAX_FILE_STATE_THRESHOLD):
-                file.write(data)
-            file.flush()
+            with _spooling():
+                while data := spool.read(MAX_FILE_STATE_THRESHOLD):
+                    file.write(data)
+                file.flush()
             self._store.put_file(self._path, Path(file.name))
 
     def _delete_object(self) -> None:
@@ -222,10 +228,21 @@ class CheckpointStateOutputStream:
     def _release(self) -> None:
         self._closed = True
         self._buffer.clear()
-        if self._spool is not None:
-            self._spool.close()
-            self._spool = None
+        spool, self._spool = self._spool, None
+        if spool is not None:
+            with contextlib.suppress(
+                OSError
+            ):  # it flushes what it holds, which is stored by now or of no use
+                spool.close()
 
     def _require_open(self) -> None:
         if self._closed:
             raise errors.StorageError("closed")
+
+
+def _spooling() -> contextlib.AbstractContextManager[None]:
+    folder = tempfile.gettempdir()
+    return local_disk.used_for(
+        f"spooling small files in {folder}",
+        f"Free some space there, or set TMPDIR to a larger volume than {folder}",
+    )

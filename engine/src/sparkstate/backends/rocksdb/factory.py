@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sparkstate import disposal, errors
+from sparkstate import disposal, errors, local_disk
 from sparkstate.backends.rocksdb import effective, folders, keys, memory, metrics, native
 from sparkstate.backends.rocksdb.buffering import BufferMemory
 from sparkstate.backends.rocksdb.database import Database
@@ -151,7 +151,9 @@ class RocksDBStoreFactory:
     def _private_folder(self, shard: int) -> folders.Folder | None:
         if not self._paths:
             return None
-        return folders.make(self._paths[shard % len(self._paths)], shard, self._new_id)
+        parent = self._paths[shard % len(self._paths)]
+        with local_disk.used_for(f"making a folder for shard {shard} in {parent} (storagePaths)"):
+            return folders.make(parent, shard, self._new_id)
 
     def _store_options(self) -> StoreOptions:
         return StoreOptions(

@@ -7,9 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
-from sparkstate import errors
-
-_FULL = ("No space left on device", "Disk quota exceeded", "out of space", "File too large")
+from sparkstate import errors, local_disk
 
 
 def is_stall(error: Exception) -> bool:
@@ -20,22 +18,12 @@ def is_stall(error: Exception) -> bool:
 
 def translate(error: Exception, path: Path, doing: str) -> errors.SparkstateError:
     """The error to raise instead: what was done, where, what RocksDB said, and the remedy."""
-    text = str(error)
-    if any(word in text for word in _FULL):
-        return errors.StorageError(
-            f"{doing} the state in {path} failed, its disk or quota is full: {text}. "
-            "Give the slots a larger working volume (localStorage) or fewer slots per machine; "
-            "nothing is lost, the job goes back to its last checkpoint"
-        )
-    if "Corruption" in text:
+    what, text = f"{doing} the state in {path}", str(error)
+    if "Corruption" in text and not local_disk.is_full(text):
         return errors.CorruptData(
-            f"{doing} the state in {path} failed, its files are damaged: {text}. "
-            "Restore from the last checkpoint, and check the disk"
+            f"{what} failed, its files are damaged: {text}. Restore from the last checkpoint, and check the disk"
         )
-    return errors.StorageError(
-        f"{doing} the state in {path} failed: {text}. Check that the directory exists, can be written, "
-        "and that its disk is sound; nothing is lost, the job goes back to its last checkpoint"
-    )
+    return local_disk.translated(error, what)
 
 
 def reraise(error: Exception, path: Path, doing: str) -> NoReturn:

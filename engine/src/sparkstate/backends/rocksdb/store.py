@@ -244,14 +244,16 @@ class RocksDBShardStore:
         if canonical:
             return self._canonical_snapshot(database, directory)
         database.flush()
-        target = self._snapshot_directory(directory, checkpoint_id)
+        with failures.translated(self._path, "snapshotting"):
+            target = self._snapshot_directory(directory, checkpoint_id)
         database.checkpoint(target)
         for sweep in self._sweeps.values():
             sweep.flushed(self._clock.monotonic())
-        (target / snapshots.META).write_bytes(msgspec.json.encode(self._meta()))
-        heaps = sizes.heap_tables(self._specs, self._tables)
-        if heaps:
-            heap.write(target / heap.FILE, heaps)
+        with failures.translated(target, "snapshotting"):
+            (target / snapshots.META).write_bytes(msgspec.json.encode(self._meta()))
+            heaps = sizes.heap_tables(self._specs, self._tables)
+            if heaps:
+                heap.write(target / heap.FILE, heaps)
         return snapshots.NativeSnapshot(target, self._identities, self._options.incremental, ())
 
     def _snapshot_directory(self, directory: Path, checkpoint_id: int) -> Path:
@@ -313,9 +315,10 @@ class RocksDBShardStore:
             raise errors.CorruptData(f"a RocksDB snapshot of shard {self.shard} has no file {snapshots.META}")
         meta = snapshots.read_meta(files[snapshots.META])
         self._clear()
-        for name, source in files.items():
-            if name not in (snapshots.META, heap.FILE):
-                restoring.place(source, self._path / name)
+        with failures.translated(self._path, "restoring"):
+            for name, source in files.items():
+                if name not in (snapshots.META, heap.FILE):
+                    restoring.place(source, self._path / name)
         names = Database.family_names(self._path)
         self._db = Database(self._path, self._new_options, names, self._clock, self._reads)
         self._identities = [
