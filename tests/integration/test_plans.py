@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -114,6 +115,14 @@ REFUSED: dict[str, tuple[Declare, str]] = {
     "batch DataFrame": (lambda p: finish(sparkstate.keyed(spark_session.get().range(1), "id")), "readStream"),
     "no DataFrame": (lambda p: finish(sparkstate.keyed("nothing", "k")), "needs a streaming DataFrame"),
     "no bound": (lambda p: finish(sparkstate.keyed(unbounded(p), "k")), "no bound per epoch"),
+    "a bound that is misspelt": (
+        lambda p: finish(sparkstate.keyed(unbounded(p, maxFilePerTrigger="1"), "k")),
+        "maxFilePerTrigger is not an option of 'parquet'; did you mean maxFilesPerTrigger?",
+    ),
+    "rows in order": (
+        lambda p: finish(sparkstate.keyed(files(p).orderBy("v"), "k")),
+        "is ordered, and Spark cannot sort a stream",
+    ),
     "cleanSource": (
         lambda p: finish(sparkstate.keyed(files(p, cleanSource="delete"), "k")),
         "cleanSource='delete'",
@@ -337,8 +346,8 @@ REFUSED: dict[str, tuple[Declare, str]] = {
 }
 
 
-def unbounded(folder: Path) -> DataFrame:
-    return spark_session.get().readStream.schema("k string").parquet(str(folder))
+def unbounded(folder: Path, **options: str) -> DataFrame:
+    return spark_session.get().readStream.schema("k string").options(**options).parquet(str(folder))
 
 
 def rate() -> DataFrame:
@@ -351,6 +360,27 @@ def test_what_cannot_work_is_refused_with_a_sentence(case: str, tmp_path: Path) 
     with pytest.raises(errors.SpecInvalid) as refused:
         planning.operator_specs(graph.declare(lambda: declare(tmp_path)))
     assert message in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        ("kafka", r"spark\.jars\.packages: 'org\.apache\.spark:spark-sql-kafka-0-10_2\.13:\d"),
+        ("parqet", r"parqet\..* \([\w/]*test_plans\.py:\d+ in job\); correct the format's name, or name its package"),
+    ],
+)
+def test_a_format_that_spark_lacks_ends_the_job_with_the_setting_that_brings_it(kind: str, told: str) -> None:
+    def job() -> None:
+        spark_session.get().readStream.format(kind).load()
+
+    with pytest.raises(errors.DeclarationError, match=told) as refused:
+        graph.declare(job)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_path_that_does_not_exist_may_be_there_at_the_next_start(tmp_path: Path) -> None:
+    with pytest.raises(AnalysisException, match="PATH_NOT_FOUND"):
+        graph.declare(lambda: unbounded(tmp_path / "later"))
 
 
 def test_keyed_outside_of_a_job_says_how_to_start_one(tmp_path: Path) -> None:

@@ -89,6 +89,26 @@ def test_a_job_whose_code_ends_the_process_has_not_finished(tmp_path: Path, code
     assert told[:3] == ["UserCodeError:", "leaving_job", "called"]
 
 
+@pytest.mark.parametrize(("error", "told"), [(KeyError("inputs"), "'inputs'"), (KeyError(), "it has no message")])
+def test_an_error_of_an_unknown_class_is_named_once(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    error: Exception,
+    told: str,
+) -> None:
+    def run(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(driver, "_run", run)
+    word = tmp_path / "termination-log"
+    options = Namespace(termination_log=word, fenced_exit_zero=False)
+    assert driver._ended(options, driver.LastLines()) == 1
+    said = json.loads(word.read_text())
+    assert (said["reason"], said["message"]) == ("KeyError", told)
+    assert capsys.readouterr().err.splitlines()[-1] == f"KeyError: {told}"
+
+
 def test_a_driver_whose_code_ends_the_process_elsewhere_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
