@@ -366,7 +366,10 @@ def test_what_cannot_work_is_refused_with_a_sentence(case: str, tmp_path: Path) 
     ("kind", "told"),
     [
         ("kafka", r"spark\.jars\.packages: 'org\.apache\.spark:spark-sql-kafka-0-10_2\.13:\d"),
-        ("parqet", r"parqet\..* \([\w/]*test_plans\.py:\d+ in job\); correct the format's name, or name its package"),
+        (
+            "parqet",
+            r"parqet\..* \([\w/]*test_plans\.py:\d+ in job\); correct the format's name, or name its package",
+        ),
     ],
 )
 def test_a_format_that_spark_lacks_ends_the_job_with_the_setting_that_brings_it(kind: str, told: str) -> None:

@@ -77,7 +77,9 @@ def test_a_job_in_a_package_is_told_how_to_import_what_lies_beside_it(tmp_path: 
     (package / "__init__.py").touch()
     (package / "fns.py").write_text("class Fn: ...\n")
     (package / "job.py").write_text(f"{line}\ndef job(spark, params): ...\n")
-    remedy = r"cannot be imported: .*; spec\.pythonFile is loaded as a file .* write `from fns import …` in place"
+    remedy = (
+        r"cannot be imported: .*; spec\.pythonFile is loaded as a file .* write `from fns import …` in place"
+    )
     with pytest.raises(errors.DeclarationError, match=remedy):
         entry.load(EntryPoint(python_file=str(package / "job.py")))
 
@@ -101,7 +103,9 @@ def test_a_job_whose_code_ends_the_process_has_not_finished(tmp_path: Path, code
     assert told[:3] == ["UserCodeError:", "leaving_job", "called"]
 
 
-@pytest.mark.parametrize(("error", "told"), [(KeyError("inputs"), "'inputs'"), (KeyError(), "it has no message")])
+@pytest.mark.parametrize(
+    ("error", "told"), [(KeyError("inputs"), "'inputs'"), (KeyError(), "it has no message")]
+)
 def test_an_error_of_an_unknown_class_is_named_once(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -20,7 +20,7 @@ def test_an_unknown_name_ends_the_job_with_the_names_that_there_are() -> None:
     def job(spark: object, params: dict[str, str]) -> None:
         print(params["inputs"])
 
-    told = r"spec\.params has no 'inputs'; it has input, output: correct the name, .* \([\w/]*test_params\.py:\d+ in job\)$"
+    told = r"no 'inputs'; it has input, output: correct the name, .* \([\w/]*test_params\.py:\d+ in job\)$"
     with pytest.raises(errors.DeclarationError, match=told):
         graph.declare(job, None, PARAMS)
     with pytest.raises(errors.DeclarationError, match=r"no 'inputs'; it is empty: "):

@@ -22,12 +22,24 @@ def test_the_options_that_a_source_has_bound_it(kind: str, option: str) -> None:
 
 
 SLIPS = {
-    ("file", "maxFilePerTrigger"): "maxFilePerTrigger is not an option of 'x'; did you mean maxFilesPerTrigger?",
-    ("file", "maxFilesPerTriger"): "maxFilesPerTriger is not an option of 'x'; did you mean maxFilesPerTrigger?",
-    ("file", "maxBytePerTrigger"): "maxBytePerTrigger is not an option of 'x'; did you mean maxBytesPerTrigger?",
+    (
+        "file",
+        "maxFilePerTrigger",
+    ): "maxFilePerTrigger is not an option of 'x'; did you mean maxFilesPerTrigger?",
+    (
+        "file",
+        "maxFilesPerTriger",
+    ): "maxFilesPerTriger is not an option of 'x'; did you mean maxFilesPerTrigger?",
+    (
+        "file",
+        "maxBytePerTrigger",
+    ): "maxBytePerTrigger is not an option of 'x'; did you mean maxBytesPerTrigger?",
     ("file", "maxFileAge"): "set maxFilesPerTrigger or maxBytesPerTrigger",
     ("file", "rowsPerBatch"): "set maxFilesPerTrigger or maxBytesPerTrigger",
-    ("kafka", "maxFilesPerTrigger"): "maxFilesPerTrigger is not an option of 'x'; did you mean maxOffsetsPerTrigger?",
+    (
+        "kafka",
+        "maxFilesPerTrigger",
+    ): "maxFilesPerTrigger is not an option of 'x'; did you mean maxOffsetsPerTrigger?",
     ("kafka", "minOffsetsPerTrigger"): "set maxOffsetsPerTrigger",
     ("kafka", "maxTriggerDelay"): "set maxOffsetsPerTrigger",
     ("kafka", "maxRecordsPerPartition"): "set maxOffsetsPerTrigger",

@@ -8,14 +8,14 @@ from sparkstate import errors
 
 
 class UnknownParameter(errors.DeclarationError, KeyError):
-    """The job's code reads a parameter that the manifest does not have. It is a ``KeyError`` too, for code that has a
-    default then."""
+    """The job's code reads a parameter that the manifest does not have. It is a ``KeyError`` too, which code with a
+    default of its own may catch."""
 
     __str__ = Exception.__str__
 
 
 class Params(dict[str, str]):
-    """A dict by all else. Its copy in a slot is one of Python's own."""
+    """A dict in every other way. Its copy in a slot is one of Python's own."""
 
     def __missing__(self, name: str) -> str:
         """Raises ``UnknownParameter``."""

@@ -347,6 +347,8 @@ def _of_the_code() -> tuple[type[BaseException], ...]:
 
 def _of_no_restart(error: Exception) -> str | None:
     """Error and remedy, if each start would raise it again."""
+    if isinstance(error, errors.SparkstateError):
+        return None
     if not isinstance(error, (TypeError, AttributeError)):
         from sparkstate.spark import missing_sources
 

@@ -17,8 +17,8 @@ _SETTING: Final = "manifest, sparkConf: {spark.jars.packages: "
 
 
 def told(error: Exception) -> str | None:
-    """Error, line and remedy if Spark lacks a format; None for any other error, such as that of a path which does not
-    exist yet."""
+    """Error, line and remedy if Spark lacks a format; None for any other error. A path that does not exist yet is such
+    a one, and may be there at the next start."""
     condition, text = _seen(error)
     if condition not in (_KAFKA, _ANY):
         return None
