@@ -61,8 +61,7 @@ def test_the_example_in_its_documentation_is_true() -> None:
     ],
 )
 def test_the_code_of_the_page_works(page: str, marks: list[str]) -> None:
-    text = (tree.ROOT / "docs" / page).read_text()
-    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    blocks = re.findall(r"```python\n(.*?)```", (tree.ROOT / "docs" / page).read_text(), re.DOTALL)
     names: dict[str, Any] = {"Shown": ClickedPage}
     for mark in marks:
         (code,) = (block for block in blocks if mark in block)

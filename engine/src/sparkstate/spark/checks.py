@@ -44,8 +44,8 @@ def check_function(function: object, uid: str, inputs: str, on_error: str = "fai
 
 
 def check_sink(sink: object) -> None:
-    """Raise ``SpecInvalid`` unless ``sink`` is a sink of ours, or a function that can be called with a DataFrame and an
-    epoch's number."""
+    """Raise ``SpecInvalid`` unless ``sink`` is a sink of ours, or a function that can be called with a DataFrame
+    and the number of an epoch."""
     if isinstance(sink, FileSink):
         return
     if not callable(sink):

@@ -20,7 +20,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from sparkstate import columns, errors
 from sparkstate.functions import OutputTag
 from sparkstate.serde.types import TypeInformation, Types
-from sparkstate.spark import graph, source_bounds
+from sparkstate.spark import graph, source_limits
 
 _STATEFUL = re.compile(
     r"^(Aggregate|Deduplicate|DeduplicateWithinWatermark|TransformWithState|FlatMapGroupsWithState|"
@@ -185,10 +185,10 @@ def _check_relation(node: Any) -> None:
             f"source option cleanSource={lowered['cleansource']!r} frees files when Spark commits, before our "
             "checkpoint does: rows would be lost after a failure; leave it off and clean up by age"
         )
-    if not source_bounds.is_bounded(short, options):
+    if not source_limits.is_bounded(short, options):
         raise errors.SpecInvalid(
             f"source {source!r} has no bound per epoch, so the first epoch after an outage could not fit; "
-            f"{source_bounds.remedy(short, provider, options)}"
+            f"{source_limits.remedy(short, provider, options)}"
         )
 
 

@@ -10,21 +10,21 @@ import cloudpickle
 import pytest
 
 from sparkstate import errors
-from sparkstate.driver.params import Params
+from sparkstate.driver.job_parameters import JobParameters
 from sparkstate.spark import graph
 
-PARAMS = Params({"input": "/in", "output": "/out"})
+PARAMS = JobParameters({"input": "/in", "output": "/out"})
 
 
 def test_an_unknown_name_ends_the_job_with_the_names_that_there_are() -> None:
     def job(spark: object, params: dict[str, str]) -> None:
         print(params["inputs"])
 
-    told = r"no 'inputs'; it has input, output: correct the name, .* \([\w/]*test_params\.py:\d+ in job\)$"
+    told = r"no 'inputs'; it has input, output: correct the name, .* \([\w/]*test_job_parameters\.py:\d+ in job\)$"
     with pytest.raises(errors.DeclarationError, match=told):
         graph.declare(job, None, PARAMS)
     with pytest.raises(errors.DeclarationError, match=r"no 'inputs'; it is empty: "):
-        graph.declare(job, None, Params())
+        graph.declare(job, None, JobParameters())
 
 
 def test_code_that_has_a_default_gets_it() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sparkstate.spark import source_bounds
+from sparkstate.spark import source_limits
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ from sparkstate.spark import source_bounds
     ],
 )
 def test_the_options_that_a_source_has_bound_it(kind: str, option: str) -> None:
-    assert source_bounds.is_bounded(kind, ["path", option])
+    assert source_limits.is_bounded(kind, ["path", option])
 
 
 SLIPS = {
@@ -50,5 +50,5 @@ SLIPS = {
 
 @pytest.mark.parametrize(("kind", "option"), SLIPS)
 def test_any_other_option_is_no_bound_and_a_slip_is_told_the_right_name(kind: str, option: str) -> None:
-    assert not source_bounds.is_bounded(kind, [option])
-    assert source_bounds.remedy(kind, "x", [option]) == SLIPS[kind, option]
+    assert not source_limits.is_bounded(kind, [option])
+    assert source_limits.remedy(kind, "x", [option]) == SLIPS[kind, option]

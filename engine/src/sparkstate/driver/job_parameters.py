@@ -14,7 +14,7 @@ class UnknownParameter(errors.DeclarationError, KeyError):
     __str__ = Exception.__str__
 
 
-class Params(dict[str, str]):
+class JobParameters(dict[str, str]):
     """A dict in every other way. Its copy in a slot is one of Python's own."""
 
     def __missing__(self, name: str) -> str:
