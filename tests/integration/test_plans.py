@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -119,10 +118,7 @@ REFUSED: dict[str, tuple[Declare, str]] = {
         lambda p: finish(sparkstate.keyed(unbounded(p, maxFilePerTrigger="1"), "k")),
         "maxFilePerTrigger is not an option of 'parquet'; did you mean maxFilesPerTrigger?",
     ),
-    "rows in order": (
-        lambda p: finish(sparkstate.keyed(files(p).orderBy("v"), "k")),
-        "is ordered, and Spark cannot sort a stream",
-    ),
+    "sorted": (lambda p: finish(sparkstate.keyed(files(p).sort("v"), "k")), "Spark cannot sort a stream"),
     "cleanSource": (
         lambda p: finish(sparkstate.keyed(files(p, cleanSource="delete"), "k")),
         "cleanSource='delete'",
@@ -360,30 +356,6 @@ def test_what_cannot_work_is_refused_with_a_sentence(case: str, tmp_path: Path) 
     with pytest.raises(errors.SpecInvalid) as refused:
         planning.operator_specs(graph.declare(lambda: declare(tmp_path)))
     assert message in str(refused.value)
-
-
-@pytest.mark.parametrize(
-    ("kind", "told"),
-    [
-        ("kafka", r"spark\.jars\.packages: 'org\.apache\.spark:spark-sql-kafka-0-10_2\.13:\d"),
-        (
-            "parqet",
-            r"parqet\..* \([\w/]*test_plans\.py:\d+ in job\); correct the format's name, or name its package",
-        ),
-    ],
-)
-def test_a_format_that_spark_lacks_ends_the_job_with_the_setting_that_brings_it(kind: str, told: str) -> None:
-    def job() -> None:
-        spark_session.get().readStream.format(kind).load()
-
-    with pytest.raises(errors.DeclarationError, match=told) as refused:
-        graph.declare(job)
-    assert "\n" not in str(refused.value)
-
-
-def test_a_path_that_does_not_exist_may_be_there_at_the_next_start(tmp_path: Path) -> None:
-    with pytest.raises(AnalysisException, match="PATH_NOT_FOUND"):
-        graph.declare(lambda: unbounded(tmp_path / "later"))
 
 
 def test_keyed_outside_of_a_job_says_how_to_start_one(tmp_path: Path) -> None:
