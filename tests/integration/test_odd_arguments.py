@@ -6,11 +6,13 @@ import itertools
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from support.spark import spark_session
@@ -258,3 +260,27 @@ def test_a_schema_with_a_column_twice_is_refused(tmp_path: Any) -> None:
 
     with pytest.raises(errors.SpecInvalid, match="has the column 'a' more than once"):
         graph.declare(job)
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        ("kafka", r"spark\.jars\.packages: 'org\.apache\.spark:spark-sql-kafka-0-10_2\.13:\d"),
+        (
+            "parqet",
+            r"parqet\..* \([\w/]*test_odd_arguments\.py:\d+ in job\); correct the format's name, or name its package",
+        ),
+    ],
+)
+def test_a_format_that_spark_lacks_ends_the_job_with_the_setting_that_brings_it(kind: str, told: str) -> None:
+    def job() -> None:
+        spark_session.get().readStream.format(kind).load()
+
+    with pytest.raises(errors.DeclarationError, match=told) as refused:
+        graph.declare(job)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_path_that_does_not_exist_may_be_there_at_the_next_start(tmp_path: Path) -> None:
+    with pytest.raises(AnalysisException, match="PATH_NOT_FOUND"):
+        graph.declare(lambda: spark_session.get().readStream.schema(ROWS).parquet(str(tmp_path / "later")))

@@ -114,6 +114,11 @@ REFUSED: dict[str, tuple[Declare, str]] = {
     "batch DataFrame": (lambda p: finish(sparkstate.keyed(spark_session.get().range(1), "id")), "readStream"),
     "no DataFrame": (lambda p: finish(sparkstate.keyed("nothing", "k")), "needs a streaming DataFrame"),
     "no bound": (lambda p: finish(sparkstate.keyed(unbounded(p), "k")), "no bound per epoch"),
+    "a bound that is misspelt": (
+        lambda p: finish(sparkstate.keyed(unbounded(p, maxFilePerTrigger="1"), "k")),
+        "maxFilePerTrigger is not an option of 'parquet'; did you mean maxFilesPerTrigger?",
+    ),
+    "sorted": (lambda p: finish(sparkstate.keyed(files(p).sort("v"), "k")), "Spark cannot sort a stream"),
     "cleanSource": (
         lambda p: finish(sparkstate.keyed(files(p, cleanSource="delete"), "k")),
         "cleanSource='delete'",
@@ -337,8 +342,8 @@ REFUSED: dict[str, tuple[Declare, str]] = {
 }
 
 
-def unbounded(folder: Path) -> DataFrame:
-    return spark_session.get().readStream.schema("k string").parquet(str(folder))
+def unbounded(folder: Path, **options: str) -> DataFrame:
+    return spark_session.get().readStream.schema("k string").options(**options).parquet(str(folder))
 
 
 def rate() -> DataFrame:

@@ -31,6 +31,28 @@ def test_pages_take_code_from_files() -> None:
     assert len(FOUND) >= 3
 
 
+PYTHON = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+PAGES = [
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "examples").rglob("*.md")),
+]
+TYPED = [
+    (page.relative_to(ROOT), number, code)
+    for page in PAGES
+    for number, code in enumerate(PYTHON.findall(page.read_text()))
+]
+
+
+def test_the_python_on_pages_can_be_parsed() -> None:
+    assert len(TYPED) >= 30
+    for page, number, code in TYPED:
+        try:
+            ast.parse(code)
+        except SyntaxError as error:
+            pytest.fail(f"{page}, block {number}: {error}")
+
+
 SHOWN = [
     *sorted((ROOT / "docs").glob("*.md")),
     ROOT / "README.md",

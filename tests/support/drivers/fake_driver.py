@@ -5,6 +5,7 @@
 It takes the driver's arguments, serves the real control endpoint, writes the status file and the
 termination log, claims the real lineage and commits real (empty) savepoints into it. How it behaves is told
 by ``FAKE_DRIVER``, a JSON object: ``exits`` (attempt → [exit code, reason]), ``finish_after`` (epochs),
+``saves_last`` (commits more, with a snapshot, at its end, when nobody is answered any more),
 ``deaf`` (neither cancel nor SIGTERM end it), ``failing_savepoints``, ``storage`` and ``name`` of the job.
 """
 
@@ -59,6 +60,9 @@ class FakeJob(control_job.InMemoryJob):
             if request.trigger_id not in self._done:
                 self._done.add(request.trigger_id)
                 self._complete(request)
+
+    def save_last(self) -> None:
+        self._stored.take_savepoint("last", self.current.epoch + 7)
 
     def _complete(self, request: port.SavepointTrigger) -> None:
         if self._behaviour.get("failing_savepoints"):
@@ -116,6 +120,8 @@ def main() -> int:
             job.run_epoch()
             if job.current.epoch == behaviour.get("finish_after"):
                 break
+    if behaviour.get("saves_last"):
+        job.save_last()
     write(given.termination_log, {"reason": "Finished", "message": f"done at epoch {job.current.epoch}"})
     return 0
 

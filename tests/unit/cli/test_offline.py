@@ -175,8 +175,20 @@ def test_explain_speaks_to_programs(capsys, manifest: Path, form: str, parse) ->
 def test_restore_info_of_a_job_that_never_ran_says_so(capsys, manifest: Path) -> None:
     assert main.main(["restore-info", str(manifest)]) == 5
     text = capsys.readouterr().err
-    assert "no such folder" in text
+    assert f"error: there is no folder {manifest.parent}/state; give" in text
     assert "Traceback" not in text
+
+
+def test_a_folder_that_is_not_there_and_a_manifest_in_place_of_a_savepoint_are_told(
+    capsys: pytest.CaptureFixture[str], manifest: Path, tmp_path: Path
+) -> None:
+    assert main.main(["savepoints", "list", str(tmp_path / "nonexistent")]) == 5
+    assert f"there is no folder {tmp_path}/nonexistent; give a manifest" in capsys.readouterr().err
+    for command in ("read", "verify"):
+        assert main.main(["savepoints", command, str(manifest)]) == 2
+        told = capsys.readouterr().err
+        assert f"{manifest} is a manifest" in told
+        assert f"`sparkstate savepoints list {manifest}` shows" in told
 
 
 def test_restore_info_reads_lineage_and_savepoints_from_the_storage(capsys, manifest: Path) -> None:

@@ -62,6 +62,20 @@ def manifest(tmp_path: Path, endpoint: server.ControlServer) -> str:
     return str(path)
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "told"),
+    [
+        ("--trigger-id", "a b/../c", "--trigger-id 'a b/../c': give letters, digits, '.', '_' and '-'"),
+        ("--target", "", "--target '': give the URL of a folder"),
+    ],
+)
+def test_an_option_of_a_savepoint_that_is_not_of_its_form_is_told_it(
+    capsys: pytest.CaptureFixture[str], manifest: str, option: str, value: str, told: str
+) -> None:
+    assert main.main(["savepoint", manifest, option, value]) == 2
+    assert told in capsys.readouterr().err
+
+
 def test_status_finds_the_job_by_its_manifest(capsys, manifest: str) -> None:
     assert main.main(["status", manifest]) == 0
     lines = capsys.readouterr().out.splitlines()

@@ -70,6 +70,20 @@ def test_an_executor_finds_the_modules_of_a_configmap_in_a_mount_of_its_own(tmp_
     assert printed("import beside; print(beside.WORD)", folders=tuple(folders)) == ["found"]
 
 
+@pytest.mark.parametrize("line", ["from .fns import Fn", "from . import fns"])
+def test_a_job_in_a_package_is_told_how_to_import_what_lies_beside_it(tmp_path: Path, line: str) -> None:
+    package = tmp_path / "pkg"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "fns.py").write_text("class Fn: ...\n")
+    (package / "job.py").write_text(f"{line}\ndef job(spark, params): ...\n")
+    remedy = (
+        r"cannot be imported: .*; spec\.pythonFile is loaded as a file .* write `from fns import …` in place"
+    )
+    with pytest.raises(errors.DeclarationError, match=remedy):
+        entry.load(EntryPoint(python_file=str(package / "job.py")))
+
+
 def test_a_link_to_a_script_elsewhere_has_its_modules_there(tmp_path: Path) -> None:
     real = mounted(tmp_path / "elsewhere", "here").resolve()
     (tmp_path / "job.py").symlink_to(real)
@@ -87,6 +101,28 @@ def test_a_job_whose_code_ends_the_process_has_not_finished(tmp_path: Path, code
         entry.load(EntryPoint(python_file=str(file)))
     told = printed(LOAD_MODULE, "leaving_job", folders=(str(tmp_path),))
     assert told[:3] == ["UserCodeError:", "leaving_job", "called"]
+
+
+@pytest.mark.parametrize(
+    ("error", "told"), [(KeyError("inputs"), "'inputs'"), (KeyError(), "it has no message")]
+)
+def test_an_error_of_an_unknown_class_is_named_once(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    error: Exception,
+    told: str,
+) -> None:
+    def run(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(driver, "_run", run)
+    word = tmp_path / "termination-log"
+    options = Namespace(termination_log=word, fenced_exit_zero=False)
+    assert driver._ended(options, driver.LastLines()) == 1
+    said = json.loads(word.read_text())
+    assert (said["reason"], said["message"]) == ("KeyError", told)
+    assert capsys.readouterr().err.splitlines()[-1] == f"KeyError: {told}"
 
 
 def test_a_driver_whose_code_ends_the_process_elsewhere_says_so(

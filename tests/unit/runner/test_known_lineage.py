@@ -54,6 +54,15 @@ def test_a_run_does_not_begin_empty_where_an_earlier_one_had_its_state(tmp_path:
     running.require_known(job(state), None, folder)
 
 
+def test_the_first_line_names_the_log_that_the_first_driver_really_has(tmp_path: Path) -> None:
+    folder = workdir.WorkDir(tmp_path / "work")
+    log = folder.new_log_file(3)
+    opening = running._opening(job(tmp_path / "storage"), None, folder, 3)
+    assert opening.endswith(
+        f"working in {folder.root}, where {log.relative_to(folder.root)} has what the job's function and sinks print"
+    )
+
+
 def test_a_lineage_that_nobody_has_begun_is_not_required(tmp_path: Path) -> None:
     """Its pointer comes first, and its folder may be missing; a purge leaves such a one."""
     root, time = tmp_path / "storage", clock.SystemClock()

@@ -146,6 +146,12 @@ def test_a_job_that_finishes_ends_with_zero_and_a_closing_line(world: World) -> 
     assert re.search(r"epoch \d+ · 200 rows/s · state 0 B · no checkpoint yet", world.output.getvalue())
 
 
+def test_the_closing_line_names_what_the_driver_has_committed_since_its_last_answer(world: World) -> None:
+    world.behaviour |= {"saves_last": True, "finish_after": 3}
+    assert world.run() == 0
+    assert world.output.getvalue().endswith("; savepoint 1 (epoch 10)\n")
+
+
 def test_a_killed_driver_starts_again_as_the_next_attempt_of_the_same_lineage(world: World) -> None:
     def kill_the_first() -> None:
         first = world.driver()

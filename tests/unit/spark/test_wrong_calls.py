@@ -29,6 +29,10 @@ def processed() -> Any:
     return stream.ProcessedStream(graph.Graph(), "op", None)
 
 
+def windowed_stream() -> Any:
+    return keyed_stream().window(windows.GlobalWindows.create())
+
+
 def without_uid() -> None:
     keyed_stream().process(KeyedProcessFunction(), output_schema="k string")
 
@@ -84,6 +88,22 @@ def test_arguments_that_do_not_fit_our_calls_are_a_fault_of_the_declaration(slip
         (lambda: processed().set_parallelism(3), "; write spec.slots into the manifest$"),
         (lambda: processed().map(len), r"; key the output first: \.keyed\('column'\)$"),
         (lambda: processed().writeStream, r"; write \.sink\(FileSink\('/folder'\)\)"),
+        (lambda: processed().filter(len), r"; key the output first: .*; or do that in \.sink\(function\)"),
+        (lambda: processed().select("k"), r"; do that in \.sink\(function\), which gets a DataFrame$"),
+        (
+            lambda: processed().foreachBatch(len),
+            r"; write \.sink\(function\): it is called with \(df, epoch\)$",
+        ),
+        (lambda: keyed_stream().where("v > 1"), r"; do that to the DataFrame, before keyed\(df, …\)$"),
+        (
+            lambda: windowed_stream().sum("v", uid="s"),
+            r"; write \.agg\(F\.sum\('v'\), uid='…'\), with pyspark",
+        ),
+        (
+            lambda: windowed_stream().trigger_every(5),
+            r"; WindowedStream has agg, aggregate, allowed_lateness, apply, evictor, process, reduce, "
+            r"side_output_late_data, trigger$",
+        ),
         (lambda: keyed_stream().partition_custom(), "; KeyedStream has connect, count_window, filter, "),
         (
             lambda: sparkstate.KeyedProces,
@@ -94,11 +114,46 @@ def test_arguments_that_do_not_fit_our_calls_are_a_fault_of_the_declaration(slip
             "no 'set_parallelism' here: write spec.slots into the mani",
         ),
     ],
-    ids=["name", "uid", "print", "parallelism", "map", "writeStream", "unknown", "a name", "environment"],
+    ids=[
+        *(
+            "name",
+            "uid",
+            "print",
+            "parallelism",
+            "map",
+            "writeStream",
+            "filter",
+            "select",
+            "foreachBatch",
+            "where",
+        ),
+        *("sum of windows", "unknown of windows", "unknown", "a name", "environment"),
+    ],
 )
 def test_methods_that_our_streams_lack_are_told_with_what_stands_for_them(slip: Any, told: str) -> None:
     with pytest.raises(errors.DeclarationError, match=told):
         graph.declare(slip)
+
+
+class Counts:
+    """A sink whose author forgot the epoch."""
+
+    def __call__(self, frame: Any) -> None: ...
+
+
+@pytest.mark.parametrize("sink", [lambda df: None, Counts(), lambda df, epoch, path: None])
+def test_a_sink_that_cannot_be_called_with_an_epoch_is_refused_where_it_is_declared(sink: Any) -> None:
+    with pytest.raises(
+        errors.SpecInvalid, match=r"it is called with \(df, epoch_id\), and has the parameters \("
+    ):
+        processed().sink(sink)
+
+
+@pytest.mark.parametrize("sink", [lambda df, epoch: None, lambda *of: None, print, dict.update, max, dict])
+def test_a_sink_that_can_be_called_so_or_tells_nothing_of_itself_is_taken(sink: Any) -> None:
+    declared = processed()
+    declared.sink(sink)
+    assert [node.sink for node in declared._graph.sinks] == [sink]
 
 
 def environment() -> Any:

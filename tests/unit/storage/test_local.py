@@ -51,6 +51,14 @@ def test_a_writer_killed_half_way_leaves_no_object_and_its_remains_go_with_the_n
         store.get("a")
 
 
+def test_a_folder_that_cannot_be_made_is_not_said_to_have_gone():
+    with pytest.raises(
+        errors.StorageUnavailable, match="/proc/nothing is not there; is its volume mounted"
+    ) as told:
+        LocalStore("/proc/nothing")
+    assert "gone" not in str(told.value)
+
+
 def test_empty_folders_are_not_left_behind(store, tmp_path):
     store.put_if_absent("chk-1/a", b"1")
     store.put_if_absent("chk-1/b", b"1")
@@ -70,7 +78,7 @@ def test_a_folder_that_vanishes_is_an_outage_and_never_an_empty_storage(store, t
         lambda: store.put_if_absent("log/2", b""),
         lambda: store.delete(["log/1"]),
     ):
-        with pytest.raises(errors.StorageUnavailable, match=r"gone.*mounted"):
+        with pytest.raises(errors.StorageUnavailable, match=r"is not there.*mounted"):
             act()
     assert not (tmp_path / "root").exists()
     (tmp_path / "away").rename(tmp_path / "root")

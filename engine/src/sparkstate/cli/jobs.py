@@ -8,7 +8,7 @@ import sys
 from typing import Any, Final, get_args
 
 import click
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from sparkstate import clock as clocks
 from sparkstate import errors
@@ -19,6 +19,14 @@ from sparkstate.settings import SavepointFormat
 
 _LOOK_S: Final = 1.0
 """How often a driver is asked how far its savepoint is."""
+_FORMS: Final = {
+    "trigger_id": (
+        "--trigger-id",
+        "give letters, digits, '.', '_' and '-', at most 128, and a letter or digit first",
+    ),
+    "target_directory": ("--target", "give the URL of a folder, of at most 2048 characters"),
+}
+"""By field of a request for a savepoint: its option, and the form of its value."""
 
 
 class SavepointFailed(errors.SparkstateError):
@@ -215,13 +223,16 @@ def savepoint(
     """
     if drain and not stop:
         raise click.UsageError("--drain fires all timers, so the job cannot go on: give --stop too")
-    request = documents.SavepointRequest(
-        trigger_id=trigger_id,
-        target_directory=directory,
-        stop=stop,
-        drain=drain,
-        format_type=format_type,
-    )
+    try:
+        request = documents.SavepointRequest(
+            trigger_id=trigger_id,
+            target_directory=directory,
+            stop=stop,
+            drain=drain,
+            format_type=format_type,
+        )
+    except ValidationError as error:
+        raise _wrong_option(error) from None
     with targets.RunningJob(**target).connect() as job:
         answer = job.trigger_savepoint(request)
         if not no_wait:
@@ -234,6 +245,13 @@ def savepoint(
         click.echo(f"savepoint {answer.trigger_id} is {answer.status.value.lower()}")
     if answer.status is documents.SavepointPhase.FAILED:
         raise SavepointFailed(f"savepoint {answer.trigger_id} failed: {answer.failure}")
+
+
+def _wrong_option(error: ValidationError) -> click.UsageError:
+    """The first option whose value is not of its form."""
+    wrong = error.errors()[0]
+    option, remedy = _FORMS[str(wrong["loc"][0])]
+    return click.UsageError(f"{option} {wrong['input']!r}: {remedy}")
 
 
 def _end_of(job: client.ControlClient, trigger_id: str, timeout_s: float) -> documents.SavepointStatus:

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -18,6 +18,8 @@ from sparkstate.runner import progress
 from sparkstate.storage import mounts
 from sparkstate.stored import documents, jobs, snapshots
 from sparkstate.stored.place import Place
+
+_TARGETS: Final = "give a manifest, a checkpoint storage or a savepoint's folder"
 
 
 @click.command("restore-info")
@@ -87,7 +89,7 @@ def _look(place: Place) -> documents.SnapshotInfo | list[documents.JobInfo]:
     try:
         root = place.open()
     except errors.NotFound:
-        raise _nothing(place, "no such folder") from None
+        raise _no_folder(place) from None
     names = [place.job] if place.job else lineage.names(root)
     found = [jobs.job_info(root, name, place.open, clocks.SystemClock()) for name in names]
     present = [one for one in found if one is not None]
@@ -101,10 +103,12 @@ def _look(place: Place) -> documents.SnapshotInfo | list[documents.JobInfo]:
         raise _nothing(place, "neither jobs nor a checkpoint or savepoint") from None
 
 
+def _no_folder(place: Place) -> errors.NotFound:
+    return errors.NotFound(f"there is no folder {place.url}; {_TARGETS}")
+
+
 def _nothing(place: Place, what: str) -> errors.NotFound:
-    return errors.NotFound(
-        f"{place.url} holds {what}; give a manifest, a checkpoint storage or a savepoint's folder"
-    )
+    return errors.NotFound(f"{place.url} holds {what}; {_TARGETS}")
 
 
 def _document(found: documents.SnapshotInfo | list[documents.JobInfo], place: Place) -> Any:
@@ -216,7 +220,7 @@ def one_job(place: Place) -> tuple[storage.ObjectStore, lineage.JobName]:
     try:
         root = place.open()
     except errors.NotFound:
-        raise _nothing(place, "no such folder") from None
+        raise _no_folder(place) from None
     if place.job is not None:
         return root, place.job
     names = lineage.names(root)
@@ -230,7 +234,13 @@ def of_snapshot(url: str, job: str | None, **s3: Any) -> Place:
     """The place that the URL of one savepoint or checkpoint means; ``job`` is then refused."""
     if job is not None:
         raise click.UsageError("--job has no use here, because the URL names the savepoint; leave it out")
-    return targets.stored(url, (), s3_settings(**s3), None)
+    place = targets.stored(url, (), s3_settings(**s3), None)
+    if place.job is not None:
+        raise click.UsageError(
+            f"{url} is a manifest; give the URL of one savepoint or checkpoint. `sparkstate savepoints list {url}` "
+            "shows the job's savepoints"
+        )
+    return place
 
 
 @contextlib.contextmanager

@@ -64,7 +64,7 @@ def _ended(options: argparse.Namespace, heard: LastLines) -> int:
         return _last_word(options, errors.UserCodeError.__name__, told, errors.UserCodeError.exit_code)
     except Exception as error:
         traceback.print_exc()
-        return _last_word(options, type(error).__name__, f"{type(error).__name__}: {error}", 1)
+        return _last_word(options, type(error).__name__, str(error) or "it has no message", 1)
 
 
 def limit_arenas() -> None:

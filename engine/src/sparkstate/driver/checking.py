@@ -25,6 +25,7 @@ from sparkstate.compatibility.report import JobFinding, Report
 from sparkstate.driver import entry, preparing, restoring, slot_pool
 from sparkstate.driver.backend_trial import BackendTrial
 from sparkstate.driver.code_settings import CodeSettings
+from sparkstate.driver.job_parameters import JobParameters
 from sparkstate.keygroups import KeySpace
 from sparkstate.log.lineage import JobName
 from sparkstate.settings import JobSettings, StateBackendSettings
@@ -114,12 +115,12 @@ def _declared(settings: JobSettings, beneath: Leaves) -> Iterator[tuple[graph.Gr
     try:
         job, python_path = entry.load(settings.entry)
         session.ship(spark, sys.modules.get(job.__module__) if python_path else None, python_path)
-        yield _calling(job, spark, dict(settings.entry.params), beneath), python_path
+        yield _calling(job, spark, JobParameters(settings.entry.params), beneath), python_path
     finally:
         spark.stop()
 
 
-def _calling(job: entry.JobFunction, spark: Any, params: dict[str, str], beneath: Leaves) -> graph.Graph:
+def _calling(job: entry.JobFunction, spark: Any, params: JobParameters, beneath: Leaves) -> graph.Graph:
     try:
         return graph.declare(job, spark, params, beneath=beneath)
     except errors.SparkstateError:

@@ -7,7 +7,7 @@ import importlib.util
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import cloudpickle
 
@@ -15,6 +15,10 @@ from sparkstate import errors, user_errors
 from sparkstate.settings import EntryPoint
 
 JobFunction = Callable[..., Any]
+_OF_A_PACKAGE: Final = (
+    "; spec.pythonFile is loaded as a file without a package, and finds what lies beside it: write `from fns import …` "
+    "in place of `from .fns import …`, or name the module of an installed package with spec.module"
+)
 
 
 def load(entry: EntryPoint) -> tuple[JobFunction, tuple[str, ...]]:
@@ -63,7 +67,10 @@ def _from_file(path: Path, function: str) -> tuple[JobFunction, tuple[str, ...]]
         spec.loader.exec_module(module)
     except (SyntaxError, ImportError, NameError) as error:
         # No restart changes these. Any other error may come from what the code read meanwhile, and may pass.
-        raise errors.DeclarationError(f"{path} cannot be imported: {user_errors.describe(error)}") from error
+        remedy = _OF_A_PACKAGE if "attempted relative import" in str(error) else ""
+        raise errors.DeclarationError(
+            f"{path} cannot be imported: {user_errors.describe(error)}{remedy}"
+        ) from error
     except SystemExit as error:
         raise errors.UserCodeError(_left(str(path), error)) from error
     except Exception as error:

@@ -10,6 +10,7 @@ from sparkstate import errors
 from sparkstate.driver import entry
 from sparkstate.driver.backend_trial import BackendTrial
 from sparkstate.driver.context import DriverContext
+from sparkstate.driver.job_parameters import JobParameters
 from sparkstate.driver.snapshot_parts import StoredJob
 from sparkstate.manifest import notices
 from sparkstate.settings import JobSettings
@@ -46,7 +47,7 @@ def prepare(context: DriverContext, ends: contextlib.ExitStack) -> PreparedJob:
     if context.slots_here is not None:
         # After ``ship``: Spark has a daemon for each environment, and another one would load everything again.
         session.begin_workers(spark)
-    declared = graph.declare(job, spark, dict(settings.entry.params), beneath=context.code.beneath)
+    declared = graph.declare(job, spark, JobParameters(settings.entry.params), beneath=context.code.beneath)
     check_sinks(settings, declared)
     planning.check_files(declared)
     settings, told = context.code.over(settings, declared)

@@ -21,6 +21,7 @@ from sparkstate.stored import lineages
 STATUS_TIMEOUT_S = 5.0
 """For one question to the driver: a driver that is busy must not hold up the answer to Ctrl-C."""
 STORAGE_RETRY_S = 2.0
+_PRINTED = "what the job's function and sinks print"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,8 +89,8 @@ class Runner:
     ) -> int:
         found = self._await_storage(lambda: look(job, folder, self._clock), reporter)
         name = str(lineage.JobName.of(job))
-        reporter.message(_opening(job, found, folder))
         first_attempt = max(lineages.last_attempt(found), folder.last_attempt()) + 1
+        reporter.message(_opening(job, found, folder, first_attempt))
         arguments = command.DriverArguments(
             manifest=options.manifest,
             overrides=options.overrides,
@@ -203,12 +204,15 @@ def require_known(
         folder.record_lineage(storage, str(name), found.lineage.id)
 
 
-def _opening(job: settings.JobSettings, found: lineages.FoundLineage | None, folder: workdir.WorkDir) -> str:
-    """The first line: what is started, where its state comes from, where it works."""
+def _opening(
+    job: settings.JobSettings, found: lineages.FoundLineage | None, folder: workdir.WorkDir, attempt: int
+) -> str:
+    """The first line: what is started, where its state comes from, where it works and what it prints is read."""
     if found is None or found.state.restore_point is None:
         state = "no state yet" if job.restore_from is None else f"from {job.restore_from}"
     else:
         point = found.state.restore_point
         state = f"state of lineage {found.lineage.short_id} up to epoch {point.epoch}"
+    log = folder.log_file(attempt).relative_to(folder.root)
     slots = "1 slot" if job.slots == 1 else f"{job.slots} slots"
-    return f"{job.name}: {slots}, {job.backend.type}, {state}; working in {folder.root}"
+    return f"{job.name}: {slots}, {job.backend.type}, {state}; working in {folder.root}, where {log} has {_PRINTED}"

@@ -5,8 +5,10 @@ from __future__ import annotations
 from sparkstate import clock as clocks
 from sparkstate import settings
 from sparkstate.checkpoint import savepoint
+from sparkstate.log.records import CheckpointCommitted, SavepointCommitted
 from sparkstate.log.state import LogState
 from sparkstate.runner import retention
+from sparkstate.storage import naming
 from sparkstate.stored import lineages
 
 
@@ -19,15 +21,24 @@ class SavepointStore:
 
     def completed(self) -> list[retention.KeptSavepoint]:
         """All completed savepoints of the job's present lineage, oldest first; none before the job's first start."""
-        found = lineages.find(self._job, self._clock)
+        found = self._found()
         return [] if found is None else kept(found.state)
+
+    def restore_point(self) -> CheckpointCommitted | SavepointCommitted | None:
+        """From where the next start goes on; None: it has nothing, or only the job's code says where it lies."""
+        found = self._found()
+        return None if found is None else found.state.restore_point
 
     def delete(self, expired: retention.KeptSavepoint) -> None:
         """Delete one with its files; it may be gone already."""
-        found = lineages.find(self._job, self._clock)
+        found = self._found()
         if found is not None and expired in kept(found.state):
             opened = lineages.opener(self._job, self._clock)
             savepoint.Savepoints(found.lineage, found.log, opened).delete(expired.url)
+
+    def _found(self) -> lineages.FoundLineage | None:
+        storage = self._job.checkpoint.storage
+        return None if not storage or naming.is_memory(storage) else lineages.find(self._job, self._clock)
 
 
 def kept(state: LogState) -> list[retention.KeptSavepoint]:

@@ -18,6 +18,7 @@ from sparkstate import clock as clocks
 from sparkstate import errors, restart
 from sparkstate.control import client as control
 from sparkstate.control import documents
+from sparkstate.log.records import SavepointCommitted
 from sparkstate.runner import periodic, process, progress, verdict, watching, workdir
 from sparkstate.runner.savepoint_store import SavepointStore
 
@@ -144,7 +145,7 @@ class Supervisor:
                 f"{self._job.name} stopped with savepoint {location}; `sparkstate run` goes on from there"
             )
             return 0
-        self._reporter.message(f"{self._job.name} {self._how(message)}; {self._left_off()}")
+        self._reporter.message(f"{self._job.name} {self._how(message)}; {self._kept()}")
         return 1 if ended.savepoint_failed else 0
 
     def _how(self, message: str) -> str:
@@ -167,6 +168,21 @@ class Supervisor:
             return None
         made = [kept.url for kept in stored if kept.trigger_id == ended.stop_trigger]
         return made[0] if made else None
+
+    def _kept(self) -> str:
+        """As :meth:`_left_off`, for a driver that ended cleanly: it has committed since its last answer."""
+        try:
+            point = self._savepoint_store.restore_point()
+        except errors.StorageError:
+            point = None
+        if point is None:
+            return self._left_off()
+        kind = "savepoint" if isinstance(point, SavepointCommitted) else "checkpoint"
+        kept = f"{kind} {point.checkpoint_id} (epoch {point.epoch})"
+        last = self._last
+        if last is None or last.epoch is None or last.epoch < point.epoch:
+            return kept
+        return f"epoch {last.epoch}, {last.rows_total} rows, {kept}"
 
     def _left_off(self) -> str:
         last = self._last

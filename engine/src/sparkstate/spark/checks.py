@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from sparkstate import errors
 from sparkstate.functions import KeyedFunction
 from sparkstate.operators import kinds
+from sparkstate.sinks.file_sink import FileSink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -39,6 +41,25 @@ def check_function(function: object, uid: str, inputs: str, on_error: str = "fai
         )
     assert isinstance(function, KeyedFunction)
     kinds.check(function, uid, on_error)
+
+
+def check_sink(sink: object) -> None:
+    """Raise ``SpecInvalid`` unless ``sink`` is a sink of ours, or a function that can be called with a DataFrame
+    and the number of an epoch."""
+    if isinstance(sink, FileSink):
+        return
+    if not callable(sink):
+        raise errors.SpecInvalid(f"sink({sink!r}): pass FileSink(…) or a function (df, epoch_id)")
+    try:
+        signature = inspect.signature(sink)
+    except (TypeError, ValueError):  # of some callables written in C, nobody knows it
+        return
+    try:
+        signature.bind(None, 0)
+    except TypeError as error:
+        raise errors.SpecInvalid(
+            f"sink({sink!r}): it is called with (df, epoch_id), and has the parameters {signature}: {error}"
+        ) from None
 
 
 def check_columns(frames: Sequence[DataFrame], call: str) -> None:

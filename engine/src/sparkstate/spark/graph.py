@@ -345,6 +345,18 @@ def _of_the_code() -> tuple[type[BaseException], ...]:
     return (errors.StateError, NameError, ImportError, SyntaxError, ParseException)
 
 
+def _of_no_restart(error: Exception) -> str | None:
+    """Error and remedy, if each start would raise it again."""
+    if isinstance(error, errors.SparkstateError):
+        return None
+    if not isinstance(error, (TypeError, AttributeError)):
+        from sparkstate.spark import missing_sources
+
+        return missing_sources.told(error)
+    remedy = wrong_calls.remedy(error)
+    return None if remedy is None else f"{user_errors.describe(error)}; {remedy}"
+
+
 def declare(function: Callable[..., Any], *arguments: Any, beneath: Leaves | None = None) -> Graph:
     """Call the job's function and return what it declared. ``beneath``: what the manifest gives, for the code to read.
     Raises ``DeclarationError`` for what no restart changes, and ``UserCodeError`` where the function calls
@@ -355,13 +367,11 @@ def declare(function: Callable[..., Any], *arguments: Any, beneath: Leaves | Non
         function(*arguments)
     except _of_the_code() as error:
         raise errors.DeclarationError(f"the job's function raised {user_errors.describe(error)}") from error
-    except (TypeError, AttributeError) as error:
-        remedy = wrong_calls.remedy(error)
-        if remedy is None:
+    except Exception as error:
+        told = _of_no_restart(error)
+        if told is None:
             raise
-        raise errors.DeclarationError(
-            f"the job's function raised {user_errors.describe(error)}; {remedy}"
-        ) from error
+        raise errors.DeclarationError(f"the job's function raised {told}") from error
     except SystemExit as error:  # to the driver, that is the end of a job that has finished
         raise errors.UserCodeError(
             f"the job's function called sys.exit({error.code!r}); it declares the job and returns, and the driver ends "

@@ -20,18 +20,16 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from sparkstate import columns, errors
 from sparkstate.functions import OutputTag
 from sparkstate.serde.types import TypeInformation, Types
-from sparkstate.spark import graph
+from sparkstate.spark import graph, source_limits
 
 _STATEFUL = re.compile(
     r"^(Aggregate|Deduplicate|DeduplicateWithinWatermark|TransformWithState|FlatMapGroupsWithState|"
     r"FlatMapGroupsIn\w+WithState|TransformWithStateIn\w+|GlobalLimit|Limit)$"
 )
-_BOUND_OPTION = re.compile(r"max\w*pertrigger|rowsperbatch", re.IGNORECASE)
 _REFUSED_SOURCES = {
     "rate": "it has no bound per epoch: use 'rate-micro-batch' with rowsPerBatch",
     "socket": "it cannot be read again after a failure: use Kafka or files",
 }
-_BOUND_HINTS = {"kafka": "maxOffsetsPerTrigger"}
 _RELATIONS = ("StreamingRelation", "StreamingRelationV2")
 KAFKA_PARTITION = ("topic", "partition")
 """The columns of a Kafka source that tell a row's partition."""
@@ -159,6 +157,11 @@ def check_source(frame: DataFrame, call: str = "keyed") -> None:
                 f"the input of sparkstate.{call} holds Spark's own stateful operator {name}; its state would not be in "
                 "our checkpoints: do that step in a KeyedProcessFunction"
             )
+        if name == "Sort" and node.isStreaming():
+            raise errors.SpecInvalid(
+                f"the input of sparkstate.{call} is ordered, and Spark cannot sort a stream: take orderBy, sort or "
+                "sortWithinPartitions out; process(…, sort_by_event_time=True) sorts a key's rows in each epoch"
+            )
         if name == "Join" and all(node.children().apply(i).isStreaming() for i in range(2)):
             raise errors.SpecInvalid(
                 f"the input of sparkstate.{call} holds a stream-stream join; join in a KeyedProcessFunction"
@@ -169,12 +172,10 @@ def check_source(frame: DataFrame, call: str = "keyed") -> None:
 
 def _check_relation(node: Any) -> None:
     source = str(node.sourceName())
-    simple = node.getClass().getSimpleName()
-    options = (
-        dict(node.extraOptions())
-        if simple == "StreamingRelationV2"
-        else _scala_map(node.dataSource().options())
-    )
+    if node.getClass().getSimpleName() == "StreamingRelationV2":
+        provider, options = source, dict(node.extraOptions().asCaseSensitiveMap())
+    else:
+        provider, options = str(node.dataSource().className()), _scala_map(node.dataSource().options())
     lowered = {key.lower(): str(value) for key, value in options.items()}
     short = _format(source)
     if short in _REFUSED_SOURCES:
@@ -184,10 +185,10 @@ def _check_relation(node: Any) -> None:
             f"source option cleanSource={lowered['cleansource']!r} frees files when Spark commits, before our "
             "checkpoint does: rows would be lost after a failure; leave it off and clean up by age"
         )
-    if not any(_BOUND_OPTION.fullmatch(key) for key in lowered):
-        hint = _BOUND_HINTS.get(short, "maxFilesPerTrigger or maxBytesPerTrigger")
+    if not source_limits.is_bounded(short, options):
         raise errors.SpecInvalid(
-            f"source {source!r} has no bound per epoch, so the first epoch after an outage could not fit; set {hint}"
+            f"source {source!r} has no bound per epoch, so the first epoch after an outage could not fit; "
+            f"{source_limits.remedy(short, provider, options)}"
         )
 
 

@@ -383,7 +383,6 @@ class ProcessedStream:
         raises, they are undone with the epoch. After a failure, epochs since the last checkpoint run again and may
         be cut differently: such a sink sees rows at least once.
         """
-        if not isinstance(sink, FileSink) and not callable(sink):
-            raise errors.SpecInvalid(f"sink({sink!r}): pass FileSink(…) or a function (df, epoch_id)")
+        checks.check_sink(sink)
         self._graph.add_sink(self._uid, self._tag, sink)
         return self

@@ -20,28 +20,54 @@ from sparkstate import user_errors
 _CALL: Final = re.compile(r"([\w.]+)\(\) (?:takes|missing|got) ")
 """The beginning of Python's words for arguments that do not fit."""
 _KEYED_FIRST: Final = "key the output first: .keyed('column')"
+_KEY_BY: Final = "write sparkstate.keyed(df, 'column'), or .keyed('column') for an operator's output"
+_WATERMARK: Final = "write df.withWatermark('at', '10 seconds') before keyed(df, …)"
+_IN_SINK: Final = "do that in .sink(function), which gets a DataFrame"
+_SHOW: Final = "write .sink(lambda df, epoch: df.show())"
+_SINK: Final = "write .sink(FileSink('/folder')), or .sink(function)"
 _ELSEWHERE: Final = {
-    "add_sink": "write .sink(FileSink('/folder')), or .sink(function)",
-    "assign_timestamps_and_watermarks": "write df.withWatermark('at', '10 seconds') before keyed(df, …)",
-    "filter": _KEYED_FIRST,
+    "add_sink": _SINK,
+    "assign_timestamps_and_watermarks": _WATERMARK,
+    "filter": f"{_KEYED_FIRST}; or {_IN_SINK}",
     "flat_map": _KEYED_FIRST,
+    "foreachBatch": "write .sink(function): it is called with (df, epoch)",
     "force_non_parallel": "write spec.slots: 1 into the manifest",
     "get_side_output": "write .side_output(tag)",
-    "key_by": "write sparkstate.keyed(df, 'column'), or .keyed('column') for an operator's output",
+    "groupBy": _KEY_BY,
+    "key_by": _KEY_BY,
     "map": _KEYED_FIRST,
     "name": "the uid= of process names the operator",
-    "print": "write .sink(lambda df, epoch: df.show())",
+    "print": _SHOW,
     "process": _KEYED_FIRST,
     "set_max_parallelism": "write spec.maxParallelism into the manifest",
     "set_parallelism": "write spec.slots into the manifest",
-    "sink_to": "write .sink(FileSink('/folder')), or .sink(function)",
+    "show": _SHOW,
+    "sink_to": _SINK,
     "uid": "write process(…, uid='…')",
     "union": "give keyed a list of DataFrames: sparkstate.keyed([one, other], 'column')",
     "window": _KEYED_FIRST,
-    "write": "write .sink(FileSink('/folder')), or .sink(function)",
-    "writeStream": "write .sink(FileSink('/folder')), or .sink(function)",
+    "withWatermark": _WATERMARK,
+    "write": _SINK,
+    "writeStream": _SINK,
 }
 """Methods of PyFlink's streams, and of DataFrames, that have their place elsewhere."""
+_OF_FRAMES: Final = frozenset(
+    (
+        *(
+            "distinct",
+            "drop",
+            "dropDuplicates",
+            "drop_duplicates",
+            "limit",
+            "orderBy",
+            "select",
+            "selectExpr",
+        ),
+        *("sort", "where", "withColumn", "withColumnRenamed", "withColumns"),
+    )
+)
+"""Methods of DataFrames that a stream of ours does not need."""
+_AGGREGATES: Final = frozenset({"avg", "count", "max", "mean", "min", "sum"})
 
 _API: Final = (
     "sparkstate",
@@ -70,10 +96,15 @@ def remedy(error: TypeError | AttributeError) -> str | None:
 
 
 def _of_attribute(obj: Any, name: str | None) -> str:
+    kind = obj.__name__ if isinstance(obj, ModuleType) else type(obj).__name__
+    if kind == "WindowedStream" and name in _AGGREGATES:
+        return f"write .agg(F.{name}('v'), uid='…'), with pyspark.sql.functions as F"
+    if name in _OF_FRAMES:
+        return _IN_SINK if kind == "ProcessedStream" else "do that to the DataFrame, before keyed(df, …)"
     if name in _ELSEWHERE:
         return _ELSEWHERE[name]
-    kind = obj.__name__ if isinstance(obj, ModuleType) else type(obj).__name__
-    public = sorted(each for each in dir(obj) if not each.startswith("_"))
+    # Of a class, and not of the object: that has fields too, which are no part of the API.
+    public = sorted(each for each in dir(obj if isinstance(obj, ModuleType) else type(obj)) if each[0] != "_")
     return f"{kind} has {', '.join(public)}"
 
 

@@ -248,7 +248,7 @@ class LocalStore:
     def _gone(self) -> str:
         """Why the folder is not the one that was opened; empty if it is."""
         if not self._root.is_dir():
-            return f"the storage folder {self._root} is gone; is its volume mounted?"
+            return f"the storage folder {self._root} is not there; is its volume mounted?"
         if self._mount is not None and not os.path.ismount(self._mount):
             return f"the storage folder {self._root} is gone: nothing is mounted at {self._mount} any more"
         return ""
