@@ -84,8 +84,8 @@ def _normalise_s3(url: str) -> str:
     segments = [segment for segment in prefix.split("/") if segment]
     if {".", ".."}.intersection(segments):
         raise errors.SpecInvalid(
-            f"the storage URL {url!r} has '.' or '..' in its prefix, and a bucket has no folders to step through; leave "
-            "out the segments '.' and '..'"
+            f"the storage URL {url!r} has '.' or '..' in its prefix, and a bucket has no folders to step through; "
+            "leave out the segments '.' and '..'"
         )
     return "/".join([f"s3://{bucket}", *segments])
 
