@@ -19,7 +19,9 @@ def test_ctrl_c_during_the_imports_is_told_in_a_line(tmp_path: Path) -> None:
     """Click is the first that the commands load; in its place stands a module that says so and waits."""
     (tmp_path / "click.py").write_text("import time\nprint('loading', flush=True)\ntime.sleep(60)\n")
     code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); {CALL}"
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"loading\n"
         process.send_signal(signal.SIGINT)

@@ -259,8 +259,12 @@ def test_stopping_while_the_driver_is_down_ends_at_once(world: World) -> None:
     assert "stopped while it was down" in world.output.getvalue()
 
 
-@pytest.mark.parametrize(("on_stop", "told"), [(False, "as it was\n"), (True, "as it was, and no savepoint was taken\n")])
-def test_stopping_a_driver_that_still_loads_is_an_orderly_stop(world: World, on_stop: bool, told: str) -> None:
+@pytest.mark.parametrize(
+    ("on_stop", "told"), [(False, "as it was\n"), (True, "as it was, and no savepoint was taken\n")]
+)
+def test_stopping_a_driver_that_still_loads_is_an_orderly_stop(
+    world: World, on_stop: bool, told: str
+) -> None:
     """It has claimed nothing yet, and SIGTERM ends it as it ends any process."""
     world.savepoints = settings.SavepointSettings(on_stop=on_stop)
     world.behaviour["loads_s"] = {"1": 60}

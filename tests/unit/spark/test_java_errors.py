@@ -24,12 +24,14 @@ class Thrown:
     message: str | None
     cause: Any = None
     _target_id: str = "o7"
-    _gateway_client: Any = field(default_factory=lambda: SimpleNamespace(send_command=lambda _: "ys: at a.b(C)"))
+    _gateway_client: Any = field(
+        default_factory=lambda: SimpleNamespace(send_command=lambda _: "ys: at a.b(C)")
+    )
 
-    def getMessage(self) -> str | None:  # noqa: N802
+    def getMessage(self) -> str | None:
         return self.message
 
-    def getCause(self) -> Any:  # noqa: N802
+    def getCause(self) -> Any:
         return self.cause
 
 
@@ -52,7 +54,9 @@ def test_the_failure_of_a_job_begins_with_it() -> None:
     assert str(failed).splitlines()[0] == f"Spark failed: {CRASHED}"
 
 
-@pytest.mark.parametrize("error", [ConnectionRefusedError(111, "Connection refused"), Py4JNetworkError("gone")])
+@pytest.mark.parametrize(
+    "error", [ConnectionRefusedError(111, "Connection refused"), Py4JNetworkError("gone")]
+)
 def test_a_java_that_no_longer_answers_leaves_the_words_about_the_call(error: Exception) -> None:
     def refused(*_: object) -> str:
         raise error

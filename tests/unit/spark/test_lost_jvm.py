@@ -38,13 +38,19 @@ def test_a_killed_jvm_is_named_with_its_process_and_the_remedy(
     process.send_signal(signal.SIGKILL)
     lost = started.loss(20)
     assert lost is not None and started.loss() is not None
-    assert str(lost).startswith(f"Spark's JVM (pid {process.pid}) was killed by SIGKILL; the kernel does that")
+    assert str(lost).startswith(
+        f"Spark's JVM (pid {process.pid}) was killed by SIGKILL; the kernel does that"
+    )
     assert "raise driver.memory" in str(lost)
 
 
 @pytest.mark.parametrize(
     ("code", "told"),
-    [(3, "ended with exit code 3; the driver's log"), (-15, "was killed by SIGTERM;"), (-99, "by signal 99;")],
+    [
+        (3, "ended with exit code 3; the driver's log"),
+        (-15, "was killed by SIGTERM;"),
+        (-99, "by signal 99;"),
+    ],
 )
 def test_any_other_end_is_told_as_it_is(code: int, told: str) -> None:
     assert told in jvm.told_end(7, code) and "driver.memory" not in jvm.told_end(7, code)
@@ -67,7 +73,9 @@ def test_nobody_asks_a_jvm_that_is_gone_to_stop(
     """py4j would raise an error that hides the one that ends the driver."""
     stops: list[str] = []
     monkeypatch.setattr(session, "_context", lambda settings, jvm: None)
-    monkeypatch.setattr(session, "_session", lambda context: SimpleNamespace(stop=lambda: stops.append("stop")))
+    monkeypatch.setattr(
+        session, "_session", lambda context: SimpleNamespace(stop=lambda: stops.append("stop"))
+    )
     begun = session.Beginning(SETTINGS, cast("Any", started))
     begun.stop()
     assert stops == ["stop"]

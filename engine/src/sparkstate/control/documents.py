@@ -342,9 +342,11 @@ class SavepointRequest(BaseModel):
         max_length=2048,
         description="URL of the folder for savepoints. Default: the job's own.",
     )
-    stop: bool = Field(default=False, description="Stop the job with it: no epoch commits after it.")
+    stop: bool = Field(
+        default=False, strict=True, description="Stop the job with it: no epoch commits after it."
+    )
     drain: bool = Field(
-        default=False, description="With stop: fire all event-time timers first (watermark +∞)."
+        default=False, strict=True, description="With stop: fire all event-time timers first (watermark +∞)."
     )
     format_type: Literal["canonical", "native"] = Field(
         default="canonical", description="native: the state backend's own files, for the same backend."
