@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -18,9 +19,9 @@ CALL = "import sys; from sparkstate.cli.start import main; sys.exit(main())"
 def test_ctrl_c_during_the_imports_is_told_in_a_line(tmp_path: Path) -> None:
     """Click is the first that the commands load; in its place stands a module that says so and waits."""
     (tmp_path / "click.py").write_text("import time\nprint('loading', flush=True)\ntime.sleep(60)\n")
-    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); {CALL}"
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     with subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [sys.executable, "-c", CALL], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"loading\n"
