@@ -24,6 +24,7 @@ The kinds follow what the reader can do about them, not where they were raised::
     │   └── UnknownFormat         use the sparkstate version that wrote it       exit code 5
     ├── SlotLost               nothing: the job restarts from its last checkpoint
     │   └── FeedBroken         nothing: the epoch's rows are brought again
+    ├── SparkLost              more memory for the driver, if it recurs          exit code 1
     ├── ClockStep              nothing: the job restarts from its last checkpoint
     └── JobFailed              read the cause; the restart strategy gave up      exit code 1
 """
@@ -142,6 +143,10 @@ class SlotLost(SparkstateError):
 
 class FeedBroken(SlotLost):
     """The rows of an epoch did not reach a slot whole: a task broke off, or was run twice. They are brought again."""
+
+
+class SparkLost(SparkstateError):
+    """Spark's JVM has ended. Another one needs another driver process, which goes on from the last checkpoint."""
 
 
 class ClockStep(SparkstateError):

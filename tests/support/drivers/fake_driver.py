@@ -6,7 +6,8 @@ It takes the driver's arguments, serves the real control endpoint, writes the st
 termination log, claims the real lineage and commits real (empty) savepoints into it. How it behaves is told
 by ``FAKE_DRIVER``, a JSON object: ``exits`` (attempt → [exit code, reason]), ``finish_after`` (epochs),
 ``saves_last`` (commits more, with a snapshot, at its end, when nobody is answered any more),
-``deaf`` (neither cancel nor SIGTERM end it), ``failing_savepoints``, ``storage`` and ``name`` of the job.
+``loads_s`` (attempt → seconds before it hears a SIGTERM), ``deaf`` (neither cancel nor SIGTERM end it),
+``failing_savepoints``, ``storage`` and ``name`` of the job.
 """
 
 from __future__ import annotations
@@ -107,6 +108,7 @@ def main() -> int:
         if reason:
             write(given.termination_log, {"reason": reason, "message": f"told to end with {code}"})
         return code
+    time.sleep(behaviour.get("loads_s", {}).get(str(given.attempt), 0))
     job = FakeJob(behaviour, given.attempt)
 
     def on_sigterm(number: int, frame: object) -> None:

@@ -87,6 +87,9 @@ def test_a_known_trigger_id_with_other_parameters_is_a_conflict(
         ({"trigger_id": "x" * 129}, "trigger_id"),
         ({"target_directory": ""}, "target_directory"),
         ({"targetDirectory": "file:///s"}, "targetDirectory"),
+        ({"stop": "yes"}, "body.stop: Input should be a valid boolean (got 'yes')"),
+        ({"stop": 1}, "body.stop"),
+        ({"stop": True, "drain": "true"}, "body.drain"),
         ([], "body"),
     ],
 )
@@ -98,8 +101,22 @@ def test_a_savepoint_request_of_another_form_is_refused_by_its_field(
 
 
 def test_a_body_that_is_no_json_is_refused(caller: httpx.Client) -> None:
-    answer = caller.post("/v1/savepoints", content=b"{", headers={"Content-Type": "application/json"})
-    assert_problem(answer, 422, "InvalidRequest", "body")
+    content = b'{"stop": tru'
+    answer = caller.post("/v1/savepoints", content=content, headers={"Content-Type": "application/json"})
+    assert_problem(answer, 422, "InvalidRequest", "the body is no JSON: Expecting value at offset 9")
+
+
+@pytest.mark.parametrize(
+    ("headers", "sent"),
+    [({}, "no Content-Type"), ({"Content-Type": "application/x-www-form-urlencoded"}, "x-www")],
+)
+def test_a_body_that_is_not_sent_as_json_is_told_the_header_that_it_lacks(
+    caller: httpx.Client, headers: dict[str, str], sent: str
+) -> None:
+    """As curl sends it with ``-d`` alone."""
+    answer = caller.post("/v1/savepoints", content=b'{"trigger_id": "t-1"}', headers=headers)
+    assert_problem(answer, 422, "InvalidRequest", "send Content-Type: application/json")
+    assert sent in answer.json()["error"] and "t-1" not in answer.json()["error"]
 
 
 def test_an_unknown_savepoint_is_not_found(caller: httpx.Client) -> None:

@@ -95,6 +95,27 @@ def test_headers_above_the_limit_end_the_connection_without_reaching_the_job(
     assert stranger.get("/livez").status_code == 200
 
 
+def test_a_head_above_the_limit_is_refused_even_if_it_comes_in_one_packet(stranger: httpx.Client) -> None:
+    limit = server.MAX_HEADER_BYTES
+    assert stranger.get("/livez", headers={"X-Large": "x" * (limit - 1000)}).status_code == 200
+    for path, large in (("/livez", "x" * limit), ("/livez?" + "x" * limit, "")):
+        assert stranger.get(path, headers={"X-Large": large}).status_code == 431
+
+
+def test_a_request_that_the_servers_end_overtakes_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "GRACE_S", 0.1)
+    running = server.ControlServer(control_job.InMemoryJob(), keys.of_token(control_job.TOKEN))
+    running.start()
+    head = f"POST /v1/savepoints HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {control_job.TOKEN}\r\n"
+    with socket.create_connection(("127.0.0.1", running.port), 10) as waiting:
+        waiting.sendall(f"{head}Expect: 100-continue\r\nContent-Length: 50\r\n\r\n".encode())
+        assert b"100 Continue" in waiting.recv(4096)  # its body is waited for
+        running.stop()
+        answer = b"".join(iter(lambda: waiting.recv(4096), b"")).decode()
+    assert answer.startswith("HTTP/1.1 503") and "x-sparkstate-attempt" in answer
+    assert '"error":"the driver is ending","reason":"NotRunning"' in answer
+
+
 def test_trigger_ids_made_by_default_are_valid_and_all_different() -> None:
     made = {server.random_id() for _ in range(100)}
     assert len(made) == 100

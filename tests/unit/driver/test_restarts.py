@@ -18,7 +18,7 @@ from sparkstate import errors, keys, phases
 from sparkstate.checkpoint.restore import RestoredSnapshot, RestorePlan
 from sparkstate.clock import SystemClock
 from sparkstate.control.documents import DriverPhase, JobIdentity
-from sparkstate.driver import restarts
+from sparkstate.driver import job, restarts
 from sparkstate.driver.context import DriverContext
 from sparkstate.driver.job import JobDriver
 from sparkstate.driver.outcomes import End
@@ -43,10 +43,11 @@ class Failing(JobDriver):
             name="job", entry=EntryPoint(module="a"), checkpoint=CheckpointSettings(storage=str(folder))
         )
         view = JobView(JobIdentity(job_uid="u"), "job", "default", "hashmap", clock)
+        self.spark = SimpleNamespace(lost=None, loss=lambda wait_s: self.spark.lost)
         self.context = DriverContext(
             settings=settings,
             attempt=1,
-            spark=cast("Beginning", None),  # nothing here needs Spark
+            spark=cast("Beginning", self.spark),  # only whether it lives is asked here
             slots_here=None,
             keys=keys.of_token("token"),
             work_dir=folder,
@@ -165,6 +166,54 @@ def test_folders_that_spark_makes_for_a_while_may_be_gone(tmp_path: Path) -> Non
     driver.lost.mkdir()
     driver._run(guarded(tmp_path))
     assert driver.incarnations == 2
+
+
+KILLED = errors.SparkLost("Spark's JVM (pid 12) was killed by SIGKILL")
+
+
+@pytest.mark.parametrize("kind", [errors.JobFailed, errors.SlotLost, errors.UserCodeError])
+def test_a_driver_whose_jvm_was_killed_ends_so_that_another_comes(
+    kind: type[errors.SparkstateError], tmp_path: Path
+) -> None:
+    """All incarnations have the same JVM, so no restart within the driver could help, and none is counted."""
+    driver = Failing(kind("[Errno 111] Connection refused"), tmp_path)
+    driver.spark.lost = KILLED
+    with pytest.raises(errors.SparkLost, match=r"\(pid 12\) was killed by SIGKILL") as caught:
+        driver._run(guarded(tmp_path))
+    last = Termination(caught.value.reason, str(caught.value))
+    assert isinstance(verdict.judge(verdict.DriverExit(caught.value.exit_code, last)), verdict.Crashed)
+    status = driver.context.view.status()
+    assert driver.incarnations == 1 and status.restarts == 0
+    assert status.last_failure is not None and status.last_failure.reason == "SparkLost"
+
+
+def test_a_jvm_that_is_gone_makes_no_other_end_of_a_fence(tmp_path: Path) -> None:
+    driver = Failing(errors.Fenced("another"), tmp_path)
+    driver.spark.lost = KILLED
+    with pytest.raises(errors.Fenced):
+        driver._run(guarded(tmp_path))
+
+
+def test_a_stop_is_no_failure_because_the_jvm_ended_with_it(tmp_path: Path) -> None:
+    driver = Failing(errors.JobFailed("[Errno 111] Connection refused"), tmp_path)
+    driver.spark.lost = KILLED
+    driver.context.requests.cancelled.set()
+    assert driver._run(guarded(tmp_path)).message.startswith("stopped")
+
+
+def test_a_jvm_that_is_killed_during_the_start_is_named_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise ConnectionRefusedError(111, "Connection refused")
+
+    monkeypatch.setattr(job, "await_claim", refused)
+    driver = Failing(errors.JobFailed(""), tmp_path)
+    with pytest.raises(ConnectionRefusedError):
+        driver.run()
+    driver.spark.lost = KILLED
+    with pytest.raises(errors.SparkLost):
+        driver.run()
 
 
 KAFKA = ("topic", "partition")

@@ -39,5 +39,5 @@ def create_app(
 ) -> ASGIApp:
     """The application to serve. The order is that of a request: gate, headers, limit, routes."""
     limited = limits.BodyLimit(create_api(job, job_metrics, new_id))
-    named = limits.AnswerHeaders(limited, job.identity)
+    named = limits.AnswerHeaders(limits.OvertakenRequests(limited), job.identity)
     return auth.Gate(named, keys, job.is_live, job.is_ready)

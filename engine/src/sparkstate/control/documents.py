@@ -11,7 +11,7 @@ from __future__ import annotations
 import enum
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, StrictBool, field_validator, model_validator
 
 NO_WATERMARK = -(2**63)
 """Inside the engine the watermark before the first one; it leaves as null."""
@@ -342,8 +342,8 @@ class SavepointRequest(BaseModel):
         max_length=2048,
         description="URL of the folder for savepoints. Default: the job's own.",
     )
-    stop: bool = Field(default=False, description="Stop the job with it: no epoch commits after it.")
-    drain: bool = Field(
+    stop: StrictBool = Field(default=False, description="Stop the job with it: no epoch commits after it.")
+    drain: StrictBool = Field(
         default=False, description="With stop: fire all event-time timers first (watermark +∞)."
     )
     format_type: Literal["canonical", "native"] = Field(

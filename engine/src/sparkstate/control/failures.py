@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -69,13 +70,20 @@ def _sparkstate_error(request: Request, exc: Exception) -> JSONResponse:
 
 def _invalid(request: Request, exc: Exception) -> JSONResponse:
     assert isinstance(exc, RequestValidationError)
-    found = [
-        f"{'.'.join(str(part) for part in item['loc'])}: {item['msg']} (got {_short(item.get('input'))})"
-        for item in exc.errors()
-    ]
+    kind = request.headers.get("content-type", "no Content-Type")
+    found = [_told(item, kind) for item in exc.errors()]
     return answer(
         422, "; ".join(found), "InvalidRequest", "see docs/rest-api.md for the fields and their types"
     )
+
+
+def _told(item: Mapping[str, Any], kind: str) -> str:
+    """One fault of a request whose body was sent as ``kind``."""
+    if item["type"] == "json_invalid":
+        return f"the body is no JSON: {item['ctx']['error']} at offset {item['loc'][-1]}"
+    if item["loc"] == ("body",) and isinstance(item.get("input"), bytes):  # FastAPI reads no other body
+        return f"the body was sent as {_short(kind)}: send Content-Type: application/json"
+    return f"{'.'.join(str(part) for part in item['loc'])}: {item['msg']} (got {_short(item.get('input'))})"
 
 
 def _http_error(request: Request, exc: Exception) -> JSONResponse:

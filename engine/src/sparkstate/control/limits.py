@@ -1,4 +1,5 @@
-"""Bounds on a request's body, and the headers that every authorised answer carries."""
+"""Bounds on a request's head and body, the headers that every authorised answer carries, and the answer to a request
+that the server's end overtakes."""
 
 from __future__ import annotations
 
@@ -88,6 +89,53 @@ class _TooLarge(Exception):
     """A body above the limit."""
 
 
+class HeadLimit:
+    """Refuses a request whose path, query and headers have more than ``max_bytes`` with 431 and no content.
+
+    The parser's own limit is one of a head that has not come whole: one in a single packet passes it at any size.
+    """
+
+    def __init__(self, app: ASGIApp, max_bytes: int) -> None:
+        self._app = app
+        self._max_bytes = max_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and _head_bytes(scope) > self._max_bytes:
+            headers = [(b"content-length", b"0"), (b"cache-control", b"no-store"), (b"connection", b"close")]
+            await send({"type": "http.response.start", "status": 431, "headers": headers})
+            await send({"type": "http.response.body", "body": b""})
+        else:
+            await self._app(scope, receive, send)
+
+
+def _head_bytes(scope: Scope) -> int:
+    path: int = len(scope["raw_path"]) + len(scope["query_string"])
+    return path + sum(len(name) + len(value) + len(": \r\n") for name, value in scope["headers"])
+
+
+class OvertakenRequests:
+    """Answers a request with 503 that is cancelled because the server ends, unless its answer has begun."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        has_begun = False
+
+        async def noting(message: Message) -> None:
+            nonlocal has_begun
+            has_begun = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, noting)
+        except asyncio.CancelledError:
+            if has_begun:
+                raise
+            remedy = "ask again when /readyz answers 200; a job that has ended must be started first"
+            await _refuse(send, 503, "the driver is ending", "NotRunning", remedy)
+
+
 class AnswerHeaders:
     """Adds security headers, ``no-store`` and the identity of the answering job to each authorised answer."""
 
@@ -124,8 +172,14 @@ def _replay(body: bytes, receive: Receive) -> Receive:
     return replay
 
 
-async def _refuse(send: Send, status: int, error: str, reason: str) -> None:
-    problem = documents.Problem(error=error, reason=reason, remedy="send only the documented fields, at once")
+async def _refuse(
+    send: Send,
+    status: int,
+    error: str,
+    reason: str,
+    remedy: str = "send only the documented fields, at once",
+) -> None:
+    problem = documents.Problem(error=error, reason=reason, remedy=remedy)
     body = problem.model_dump_json().encode()
     headers = [
         (b"content-type", b"application/json"),

@@ -25,7 +25,8 @@ $ curl -H "Authorization: Bearer $(cat token)" -H 'Content-Type: application/jso
 ```
 
 An error of an authorised request has a body `{{"error": what was wrong, "reason": one word, "remedy": what to
-do}}`; 401 has none. A request's body may have 64 KiB, its headers 32 KiB.
+do}}`; 401 has none. A request's body is JSON, sent with `Content-Type: application/json`. It may
+have 64 KiB, the request's path and headers 32 KiB together.
 """
 _METRICS_INTRO: Final = """\
 # Metrics

@@ -18,12 +18,14 @@ from starlette.types import ASGIApp
 
 from sparkstate import clock as clocks
 from sparkstate import errors
-from sparkstate.control import app, connections, metrics, port, scraping
+from sparkstate.control import app, connections, limits, metrics, port, scraping
 from sparkstate.keys import Keys
 
 MAX_HEADER_BYTES: Final = 32 * 1024
 START_TIMEOUT_S: Final = 10.0
 STOP_TIMEOUT_S: Final = 5.0
+GRACE_S = 2
+"""For requests that are being answered when the server stops."""
 ANY: Final = ""
 """The host that stands for every address, of IPv4 and of IPv6: which of them a pod has is its cluster's choice."""
 
@@ -43,7 +45,7 @@ class HttpServer:
     def __init__(self, application: ASGIApp, host: str, port: int, what: str) -> None:
         self._host = host
         self._what = what
-        self._server = uvicorn.Server(_config(application))
+        self._server = uvicorn.Server(_config(limits.HeadLimit(application, MAX_HEADER_BYTES)))
         self._socket = _bind(host, port, what)
         self._port: int = self._socket.getsockname()[1]
         self._thread = threading.Thread(
@@ -141,7 +143,7 @@ def _config(application: ASGIApp) -> uvicorn.Config:
         loop="asyncio",
         h11_max_incomplete_event_size=MAX_HEADER_BYTES,
         timeout_keep_alive=int(connections.IDLE_S),
-        timeout_graceful_shutdown=2,
+        timeout_graceful_shutdown=GRACE_S,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sparkstate import errors
 from sparkstate.slots.group import SlotGroup
+from sparkstate.spark import java_errors
 
 _ANSWER_S = 30.0
 
@@ -19,7 +20,7 @@ def reason(failure: BaseException, group: SlotGroup | None) -> errors.Sparkstate
             return error
         except errors.SparkstateError:
             pass  # a slot that answers with an error lives
-    text = str(failure).partition("=== Streaming Query ===")[0].strip()
+    text = java_errors.told(failure).partition("=== Streaming Query ===")[0].strip()
     cause = text if len(text) < 2000 else text[:1000] + " … " + text[-900:]
     failed = errors.JobFailed(f"Spark failed: {cause}")
     failed.__cause__ = failure

@@ -38,6 +38,13 @@ class JobDriver:
 
     def run(self) -> Outcome:
         """Until the job ends. Raises the error that ended it, if there was one."""
+        try:
+            return self._claim_and_run()
+        except Exception as error:  # of Spark's without a JVM, too, wherever it was asked for something
+            self._restarts.require_spark(error)
+            raise
+
+    def _claim_and_run(self) -> Outcome:
         context = self._context
         with contextlib.ExitStack() as ends:
             prepare = functools.cache(partial(preparing.prepare, context, ends))

@@ -40,7 +40,7 @@ def prepare(context: DriverContext, ends: contextlib.ExitStack) -> PreparedJob:
     )
     ends.callback(trial.end)
     spark = context.spark.session()
-    ends.callback(spark.stop)
+    ends.callback(context.spark.stop)
     context.reached("Spark is ready")
     job, python_path = entry.load(settings.entry)
     session.ship(spark, sys.modules.get(job.__module__) if python_path else None, python_path)

@@ -11,6 +11,8 @@ from sparkstate.driver.storage_outages import SLOW_S, briefly
 
 STORAGE_RETRY_S = 2.0
 """A storage that is away counts towards no restart strategy; it is tried again after so long."""
+_JVM_ENDS_S = 0.2
+"""For the process of a JVM whose sockets are closed already."""
 _FINAL = (
     errors.SpecInvalid,
     errors.RestoreBlocked,
@@ -42,12 +44,26 @@ class Restarts:
         have no other one."""
         if isinstance(error, _FINAL):
             self._wait_after_odd_slot(error, parts)
-        elif isinstance(error, errors.StorageUnavailable):
+            return
+        self.require_spark(error)
+        if isinstance(error, errors.StorageUnavailable):
             self._recover_after(error, STORAGE_RETRY_S)
         elif isinstance(error, errors.ClockStep):  # no failure of the job's, which no strategy may end
             self._recover_after(error, 0.0)
         else:
             self._recover_after(error, self._delay(error))
+
+    def require_spark(self, error: Exception) -> None:
+        """All incarnations of a driver have the same JVM. Once that has ended each of them would fail, so the driver
+        ends, and another one comes: after ``SparkLost`` it does. ``error`` is what failed for it."""
+        if isinstance(error, (*_FINAL, errors.SparkLost)) or self._context.requests.ending():
+            return
+        lost = self._context.spark.loss(_JVM_ENDS_S)
+        if lost is None:
+            return
+        why = errors.SparkLost(f"{lost}{self._oom.news()}")
+        self._context.view.note_failure(why.reason, str(why), recovering=False)
+        raise why from error
 
     def _wait_after_odd_slot(self, error: errors.SparkstateError, parts: Parts) -> None:
         """A final failure ends the job, with one exception: where the job has worked before, a slot that cannot load it

@@ -12,6 +12,7 @@ The decisions are elsewhere (:mod:`verdict`, :mod:`sparkstate.restart`); here th
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 
 from sparkstate import clock as clocks
@@ -107,6 +108,8 @@ class Supervisor:
                 self._show_log(attempt)
                 self._reporter.message(f"error: {reason or 'the driver failed'}: {message}")
                 return exit_code
+            case verdict.Crashed() if self._stop.times and _had_not_begun(ended, termination):
+                return self._stopped_before_it_ran()
             case verdict.Crashed(message) if self._stop.times:
                 if self._stop_savepoint(ended) is not None:
                     return self._finished(message, ended)
@@ -137,6 +140,14 @@ class Supervisor:
         savepoint = "without a savepoint " if lost else ""
         self._reporter.message(f"{self._job.name} stopped {savepoint}while it was down; {self._left_off()}")
         return 1 if lost else 0
+
+    def _stopped_before_it_ran(self) -> int:
+        """The driver was still loading. If an earlier attempt ran, the job was down between the two."""
+        if self._last is not None:
+            return self._stopped_while_down()
+        savepoint = ", and no savepoint was taken" if self._job.savepoint_on_stop else ""
+        self._reporter.message(f"{self._job.name} stopped before it ran; its state is as it was{savepoint}")
+        return 0
 
     def _finished(self, message: str, ended: watching.EndedAttempt) -> int:
         location = self._stop_savepoint(ended)
@@ -204,3 +215,9 @@ class Supervisor:
         for text in lines:
             self._reporter.message(f"  | {text}")
         self._reporter.message(f"  | … the driver's whole log: {log}")
+
+
+def _had_not_begun(ended: watching.EndedAttempt, termination: verdict.Termination | None) -> bool:
+    """Whether the driver was ended by our SIGTERM while it loaded. One that has loaded takes SIGTERM for a request: it
+    is not killed by it."""
+    return ended.exit_code == -signal.SIGTERM and ended.last_status is None and termination is None

@@ -6,6 +6,8 @@ This module imports no more than that takes: the JVM starts while the driver loa
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
@@ -150,6 +152,40 @@ class Jvm:
     def gateway(self) -> Any:
         """Py4J's gateway to it, once it has started; raises the error that kept it from starting."""
         return self._gateway.result()
+
+    def loss(self, wait_s: float = 0.0) -> errors.SparkLost | None:
+        """How it has ended; None while it runs or starts. A JVM that is being killed closes its sockets before its
+        process is gone, so whoever heard of it by a socket gives it ``wait_s`` for that."""
+        if not self._gateway.done() or self._gateway.exception() is not None:
+            return None
+        process: subprocess.Popen[bytes] | None = self._gateway.result().proc
+        if process is None:  # one that was there already (PYSPARK_GATEWAY_PORT)
+            return None
+        try:
+            code = process.wait(wait_s)
+        except subprocess.TimeoutExpired:
+            return None
+        return errors.SparkLost(told_end(process.pid, code))
+
+
+def told_end(pid: int, code: int) -> str:
+    """How a JVM ended, in a sentence. ``code`` is negative where a signal killed it, as in ``subprocess``."""
+    jvm = f"Spark's JVM (pid {pid})"
+    if code == -signal.SIGKILL:
+        return (
+            f"{jvm} was killed by SIGKILL; the kernel does that when memory runs out. A new driver goes on from the "
+            "last checkpoint; if it happens again, raise driver.memory"
+        )
+    by_itself = f"ended with exit code {code}"
+    how = by_itself if code >= 0 else f"was killed by {_signal_name(-code)}"
+    return f"{jvm} {how}; the driver's log has its last lines. A new driver goes on from the last checkpoint"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def spark_conf(settings: JobSettings) -> SparkConf:

@@ -33,6 +33,7 @@ class Beginning:
 
     def __init__(self, settings: JobSettings, jvm: Jvm) -> None:
         self._settings = settings
+        self._jvm = jvm
         pool = ThreadPoolExecutor(1, thread_name_prefix="session")
         self._context = pool.submit(_context, settings, jvm)
         self._session = pool.submit(_session, self._context)
@@ -52,6 +53,15 @@ class Beginning:
         session = self._session.result()
         SparkSession._get_j_spark_session_class(session._jvm).setActiveSession(session._jsparkSession)
         return session
+
+    def loss(self, wait_s: float = 0.0) -> errors.SparkLost | None:
+        """How the JVM has ended, see :meth:`Jvm.loss`."""
+        return self._jvm.loss(wait_s)
+
+    def stop(self) -> None:
+        """End the session, unless its JVM has ended before: then there is nobody to ask."""
+        if self.loss() is None:
+            self._session.result().stop()
 
 
 def _context(settings: JobSettings, jvm: Jvm) -> SparkContext:
