@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -284,3 +285,9 @@ def test_a_format_that_spark_lacks_ends_the_job_with_the_setting_that_brings_it(
 def test_a_path_that_does_not_exist_may_be_there_at_the_next_start(tmp_path: Path) -> None:
     with pytest.raises(AnalysisException, match="PATH_NOT_FOUND"):
         graph.declare(lambda: spark_session.get().readStream.schema(ROWS).parquet(str(tmp_path / "later")))
+
+
+def test_an_error_of_javas_in_the_jobs_function_stays_as_it_is() -> None:
+    """py4j says of every name that an object of Java's has such a member."""
+    with pytest.raises(Py4JJavaError, match="Input path does not exist"):
+        graph.declare(lambda: spark_session.get().sparkContext.textFile("/nowhere").count())

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import socket
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from py4j.java_gateway import GatewayParameters, JavaGateway, JavaObject
 from py4j.protocol import Py4JJavaError, Py4JNetworkError
+from pyspark import SparkContext
 
 from sparkstate import errors
 from sparkstate.driver import failure_cause
-from sparkstate.spark import java_errors
+from sparkstate.spark import graph, java_errors
 
 CALL = "An error occurred while calling o515.collectToPython.\n"
 CRASHED = "Python worker exited unexpectedly (crashed)"
@@ -65,3 +68,21 @@ def test_a_java_that_no_longer_answers_leaves_the_words_about_the_call(error: Ex
     thrown.getMessage = refused  # type: ignore[method-assign]
     told = str(failure_cause.reason(Py4JJavaError(CALL, thrown), None))
     assert told == f"Spark failed: {CALL.strip()}"
+
+
+def test_an_error_of_the_jobs_function_stays_as_it_is_when_java_no_longer_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nobody tells then whose error it was, and the question fails too."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # nobody listens there
+        gone = JavaGateway(gateway_parameters=GatewayParameters(port=taken.getsockname()[1]))
+        monkeypatch.setattr(SparkContext, "_gateway", gone)
+        raised = Py4JJavaError(CALL, JavaObject("o7", gone._gateway_client))
+
+        def job() -> None:
+            raise raised
+
+        with pytest.raises(Py4JJavaError) as caught:
+            graph.declare(job)
+    assert caught.value is raised

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import pyspark
+from py4j.java_gateway import is_instance_of
 from py4j.protocol import Py4JJavaError
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
 from sparkstate import user_errors
@@ -31,10 +33,18 @@ def told(error: Exception) -> str | None:
 
 
 def _seen(error: Exception) -> tuple[str | None, str]:
-    """The name that Spark gives the error's kind, and its text. PySpark knows some classes of the JVM's errors, and
-    passes on the others as they are."""
-    if isinstance(error, PySparkException):
-        return error.getCondition(), str(error)
-    if isinstance(error, Py4JJavaError) and hasattr(error.java_exception, "getCondition"):
-        return error.java_exception.getCondition(), str(error.java_exception.getMessage())
+    """The name that Spark gives the error's kind, and its text; none for an error of another kind, or when Java no
+    longer answers. PySpark knows some classes of the JVM's errors, and passes on the others as they are."""
+    try:
+        if isinstance(error, PySparkException):
+            return error.getCondition(), str(error)
+        if isinstance(error, Py4JJavaError) and _is_sparks(error.java_exception):
+            return error.java_exception.getCondition(), str(error.java_exception.getMessage())
+    except Exception:  # of py4j: it must not take the place of the error that was to be told
+        return None, ""
     return None, ""
+
+
+def _is_sparks(exception: Any) -> bool:
+    """Whether ``exception`` has a condition. Only Java can tell: py4j makes a member for whatever name it is asked."""
+    return bool(is_instance_of(SparkContext._gateway, exception, "org.apache.spark.SparkThrowable"))
