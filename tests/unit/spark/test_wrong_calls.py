@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -141,7 +142,28 @@ class Counts:
     def __call__(self, frame: Any) -> None: ...
 
 
-@pytest.mark.parametrize("sink", [lambda df: None, Counts(), lambda df, epoch, path: None])
+def connected(sink: Callable[[str, Any, int], None]) -> Callable[[Any, int], None]:
+    """A decorator whose function has other parameters than the one that it names itself after."""
+
+    @functools.wraps(sink)
+    def called(frame: Any, epoch: int) -> None:
+        sink("a connection", frame, epoch)
+
+    return called
+
+
+@connected
+def with_connection(connection: str, frame: Any, epoch: int) -> None: ...
+
+
+def of_an_epoch(frame: Any, epoch: int) -> None: ...
+
+
+@functools.wraps(of_an_epoch)
+def without_epoch(frame: Any) -> None: ...
+
+
+@pytest.mark.parametrize("sink", [lambda df: None, Counts(), lambda df, epoch, path: None, without_epoch])
 def test_a_sink_that_cannot_be_called_with_an_epoch_is_refused_where_it_is_declared(sink: Any) -> None:
     with pytest.raises(
         errors.SpecInvalid, match=r"it is called with \(df, epoch_id\), and has the parameters \("
@@ -149,7 +171,10 @@ def test_a_sink_that_cannot_be_called_with_an_epoch_is_refused_where_it_is_decla
         processed().sink(sink)
 
 
-@pytest.mark.parametrize("sink", [lambda df, epoch: None, lambda *of: None, print, dict.update, max, dict])
+@pytest.mark.parametrize(
+    "sink",
+    [lambda df, epoch: None, lambda *of: None, print, dict.update, max, dict, with_connection],
+)
 def test_a_sink_that_can_be_called_so_or_tells_nothing_of_itself_is_taken(sink: Any) -> None:
     declared = processed()
     declared.sink(sink)

@@ -51,7 +51,8 @@ def check_sink(sink: object) -> None:
     if not callable(sink):
         raise errors.SpecInvalid(f"sink({sink!r}): pass FileSink(…) or a function (df, epoch_id)")
     try:
-        signature = inspect.signature(sink)
+        # Not of what a decorator wraps: that is called by the decorator, with other arguments perhaps.
+        signature = inspect.signature(sink, follow_wrapped=False)
     except (TypeError, ValueError):  # of some callables written in C, nobody knows it
         return
     try:
