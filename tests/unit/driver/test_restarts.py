@@ -158,6 +158,37 @@ def test_a_driver_whose_spark_has_lost_its_folder_ends_so_that_another_comes(tmp
     assert driver.incarnations == 1 and failure is not None and failure.reason == "StorageUnavailable"
 
 
+def a_lost_folder(driver: Failing, folder: Path) -> None:
+    driver.lost = folder / "spark" / "blockmgr-1" / "0a"
+    driver.lost.mkdir(parents=True)
+
+
+@pytest.mark.parametrize("kind", [errors.SlotLost, errors.StorageUnavailable])
+def test_a_jvm_that_ends_in_order_deletes_its_folders_before_its_process_is_gone(
+    kind: type[errors.SparkstateError], tmp_path: Path
+) -> None:
+    """Nobody else has deleted them, and no exception for a cleaner would help."""
+    driver = Failing(kind("[Errno 111] Connection refused"), tmp_path)
+    a_lost_folder(driver, tmp_path)
+    ended = errors.SparkLost("Spark's JVM (pid 12) ended with exit code 143")
+    driver.spark.loss = lambda wait_s: ended if wait_s >= 2 else None
+    settings = dataclasses.replace(driver.context.settings, restart=RestartSettings(strategy="none"))
+    driver._restarts = restarts.Restarts(dataclasses.replace(driver.context, settings=settings))
+    with pytest.raises(errors.SparkLost, match="ended with exit code 143"):
+        driver._run(guarded(tmp_path))
+    failure = driver.context.view.status().last_failure
+    assert failure is not None and failure.reason == "SparkLost"
+
+
+def test_folders_that_a_stop_deletes_are_no_failure(tmp_path: Path) -> None:
+    driver = Failing(errors.SlotLost("gone"), tmp_path)
+    a_lost_folder(driver, tmp_path)
+    driver.context.requests.terminated.set()
+    driver._run(guarded(tmp_path))
+    status = driver.context.view.status()
+    assert status.last_failure is None or "was deleted" not in status.last_failure.message
+
+
 def test_folders_that_spark_makes_for_a_while_may_be_gone(tmp_path: Path) -> None:
     driver = Failing(errors.SlotLost("gone"), tmp_path)
     for kept in ("blockmgr-1/0a", "spark-1/userFiles-1", "spark-1/pyspark-1"):

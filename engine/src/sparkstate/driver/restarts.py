@@ -13,6 +13,8 @@ STORAGE_RETRY_S = 2.0
 """A storage that is away counts towards no restart strategy; it is tried again after so long."""
 _JVM_ENDS_S = 0.2
 """For the process of a JVM whose sockets are closed already."""
+_JVM_TIDIES_S = 5.0
+"""For one that ends in order, which deletes its folders before."""
 _FINAL = (
     errors.SpecInvalid,
     errors.RestoreBlocked,
@@ -46,6 +48,7 @@ class Restarts:
             self._wait_after_odd_slot(error, parts)
             return
         self.require_spark(error)
+        self._require_spark_folders(error)
         if isinstance(error, errors.StorageUnavailable):
             self._recover_after(error, STORAGE_RETRY_S)
         elif isinstance(error, errors.ClockStep):  # no failure of the job's, which no strategy may end
@@ -56,9 +59,13 @@ class Restarts:
     def require_spark(self, error: Exception) -> None:
         """All incarnations of a driver have the same JVM. Once that has ended each of them would fail, so the driver
         ends, and another one comes: after ``SparkLost`` it does. ``error`` is what failed for it."""
-        if isinstance(error, (*_FINAL, errors.SparkLost)) or self._context.requests.ending():
+        if not isinstance(error, (*_FINAL, errors.SparkLost)):
+            self._require_jvm(error, _JVM_ENDS_S)
+
+    def _require_jvm(self, error: Exception, wait_s: float) -> None:
+        if self._context.requests.ending():
             return
-        lost = self._context.spark.loss(_JVM_ENDS_S)
+        lost = self._context.spark.loss(wait_s)
         if lost is None:
             return
         why = errors.SparkLost(f"{lost}{self._oom.news()}")
@@ -72,6 +79,7 @@ class Restarts:
         # no ``RestoreBlocked``, for which a person would have to help: it is fenced.
         why = self._reason_behind(error, parts)
         if isinstance(why, errors.DeclarationError | errors.BackendRefused) and _has_worked(parts):
+            self._require_spark_folders(why)
             self._recover_after(why, self._delay(why))
             return
         self._context.view.note_failure(why.reason, str(why), recovering=False)
@@ -97,17 +105,18 @@ class Restarts:
     def _recover_after(self, error: errors.SparkstateError, delay_s: float) -> None:
         told = f"{error}{self._oom.news()}"
         self._context.say(f"{error.reason}: {told}")
-        self._require_spark_folders(error)
         self._context.view.note_failure(error.reason, told, recovering=True)
         self._context.say(f"restarting in {delay_s:.1f} s")
         self._context.pause(delay_s)
 
     def _require_spark_folders(self, error: errors.SparkstateError) -> None:
         """All incarnations of a driver have the same Spark. Without its folders each would fail, so the driver ends,
-        and another one comes: after an exit of this kind it does."""
+        and another one comes: after an exit of this kind it does. A JVM that ends in order deletes them itself."""
         gone = self._spark_folders.gone
-        if gone is None:
+        if gone is None or self._context.requests.ending():
             return
+        self._context.say(f"{error.reason}: {error}")
+        self._require_jvm(error, _JVM_TIDIES_S)
         why = errors.StorageUnavailable(
             f"the working folder {gone} was deleted while the job ran, and Spark makes it only at its start; a new "
             "driver goes on from the last checkpoint. Exempt the folder from whatever cleans up there, or let the job "
