@@ -13,7 +13,12 @@ from sparkstate.checkpoint.downloader import Downloader
 from sparkstate.handles import FileHandle, ShardHandle
 from sparkstate.storage.arriving import data_checksum
 from sparkstate.storage.local import LocalStore
-from sparkstate.storage.streams import CheckpointStateOutputStream, CheckpointStreamFactory, StateScope
+from sparkstate.storage.streams import (
+    MAX_FILE_STATE_THRESHOLD,
+    CheckpointStateOutputStream,
+    CheckpointStreamFactory,
+    StateScope,
+)
 
 DATA = bytes(100_000)
 
@@ -62,4 +67,23 @@ def test_a_stream_says_that_the_temporary_folder_is_full(
         with pytest.raises(errors.StorageError, match=words):
             stored(stream, size)
         stream.close()
+    assert [info.key for info in store.list("")] == []
+
+
+def test_a_stream_whose_last_bytes_reach_the_disk_when_it_is_closed_says_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are in a buffer of the spool's file until then."""
+    store = LocalStore(str(tmp_path / "store"))
+    factory = CheckpointStreamFactory(store, "chk-1", "shared", lambda: "1-1-0")
+    with volumes.mounted(tmp_path / "volume", size="2m") as volume:
+        monkeypatch.setattr(tempfile, "tempdir", str(volume.path))
+        stream = factory.create_checkpoint_state_output_stream(StateScope.EXCLUSIVE)
+        stream.write(bytes(MAX_FILE_STATE_THRESHOLD + 1))
+        volume.fill()
+        stream.write(bytes(5000))
+        with pytest.raises(
+            errors.StorageError, match=rf"in {volume.path} failed, its disk .* is full.*TMPDIR"
+        ):
+            stream.close_and_get_handle()
     assert [info.key for info in store.list("")] == []

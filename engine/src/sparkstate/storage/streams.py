@@ -192,7 +192,8 @@ class CheckpointStateOutputStream:
         last: errors.StorageError | None = None
         for _ in range(NAME_ATTEMPTS):
             self._path = self._new_path()
-            spool.seek(0)
+            with _spooling():
+                spool.seek(0)  # it writes what the file still has in a buffer
             try:
                 if self._position > MAX_FILE_STATE_THRESHOLD:
                     self._put_large(spool)
