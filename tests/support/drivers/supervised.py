@@ -14,6 +14,7 @@ from sparkstate.control import client
 from sparkstate.log import lineage, log
 from sparkstate.runner import command, periodic, process, progress, schedule, supervisor, watching, workdir
 from sparkstate.runner.savepoint_store import SavepointStore
+from sparkstate.stored import lineages
 
 TESTS = str(Path(__file__).parents[2])
 NAME = "rotations"
@@ -74,6 +75,7 @@ class World:
             )
         with self.folder.locked():
             self.folder.write_token("t0ken-of-the-supervisor-tests-0123456789")
+            found = lineages.find(self.job, self.clock)
             code = supervisor.Supervisor(
                 job=watching.Job(
                     name=NAME,
@@ -81,6 +83,7 @@ class World:
                     savepoint_on_stop=self.savepoints.on_stop,
                     storage=self.storage,
                     full_name=FULL_NAME,
+                    kept_before=found.state.restore_point if found else None,
                 ),
                 folder=self.folder,
                 launch=self.launch,

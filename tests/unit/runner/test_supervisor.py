@@ -34,6 +34,19 @@ def test_the_closing_line_names_what_the_driver_has_committed_since_its_last_ans
     assert world.output.getvalue().endswith("; savepoint 1 (epoch 10)\n")
 
 
+def test_the_closing_line_of_a_run_without_an_epoch_says_so_and_names_what_the_earlier_run_kept(
+    world: World,
+) -> None:
+    world.behaviour |= {"saves_last": True, "finish_after": 3}
+    world.run()
+    world.behaviour |= {"saves_last": False, "finish_after": 1}
+    world.first_attempt = 2
+    assert world.run() == 0
+    assert world.output.getvalue().endswith(
+        "; no epoch was committed in this run; savepoint 1 (epoch 10) is kept\n"
+    )
+
+
 def test_a_killed_driver_starts_again_as_the_next_attempt_of_the_same_lineage(world: World) -> None:
     def kill_the_first() -> None:
         first = world.driver()

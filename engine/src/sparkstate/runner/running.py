@@ -117,6 +117,7 @@ class Runner:
                     savepoint_on_stop=job.savepoint.on_stop,
                     storage=job.checkpoint.storage,
                     full_name=name,
+                    kept_before=found.state.restore_point if found else None,
                 ),
                 folder=folder,
                 launch=launch,

@@ -25,6 +25,7 @@ from sparkstate.runner.savepoint_store import SavepointStore
 
 FAILURE_CLASS = "driver"
 LOG_TAIL_LINES = 15
+_NO_EPOCH = "no epoch was committed in this run"
 
 
 class Supervisor:
@@ -191,14 +192,17 @@ class Supervisor:
         kind = "savepoint" if isinstance(point, SavepointCommitted) else "checkpoint"
         kept = f"{kind} {point.checkpoint_id} (epoch {point.epoch})"
         last = self._last
-        if last is None or last.epoch is None or last.epoch < point.epoch:
+        epoch = None if last is None else last.epoch
+        if point == self._job.kept_before and (epoch is None or epoch <= point.epoch):
+            return f"{_NO_EPOCH}; {kept} is kept"
+        if last is None or epoch is None or epoch < point.epoch:
             return kept
-        return f"epoch {last.epoch}, {last.rows_total} rows, {kept}"
+        return f"epoch {epoch}, {last.rows_total} rows, {kept}"
 
     def _left_off(self) -> str:
         last = self._last
         if last is None or last.epoch is None:
-            return "no epoch was committed in this run"
+            return _NO_EPOCH
         checkpoint = last.last_checkpoint
         kept = (
             "no checkpoint"

@@ -10,6 +10,7 @@ from sparkstate import clock as clocks
 from sparkstate import errors
 from sparkstate.control import client as control
 from sparkstate.control import documents
+from sparkstate.log.records import CheckpointCommitted, SavepointCommitted
 from sparkstate.runner import news, periodic, process, progress, schedule, workdir
 
 TICK_S = 0.1
@@ -29,6 +30,8 @@ class Job:
     """URL of the checkpoint storage."""
     full_name: str = ""
     """With cluster and namespace."""
+    kept_before: CheckpointCommitted | SavepointCommitted | None = None
+    """The newest in the job's log before the run began; None if it had none."""
 
 
 @dataclass(frozen=True, kw_only=True)
