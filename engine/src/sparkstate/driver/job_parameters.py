@@ -15,7 +15,8 @@ class UnknownParameter(errors.DeclarationError, KeyError):
 
 
 class JobParameters(dict[str, str]):
-    """A dict in every other way. Its copy in a slot is one of Python's own."""
+    """A dict in every other way. Its copy in a slot is one of Python's own. A library that asks for exactly that type,
+    as ``yaml.safe_dump`` does, takes ``dict(params)``."""
 
     def __missing__(self, name: str) -> str:
         """Raises ``UnknownParameter``."""
