@@ -58,7 +58,7 @@ class Life:
         )
         self._replace_edges(monkeypatch)
         options = Namespace(attempt=1, token_file=None, listen="", status_file=None)
-        spark = cast("Any", SimpleNamespace(claimed=lambda life: None))
+        spark = cast("Any", SimpleNamespace(claimed=lambda life: None, loss=lambda wait_s: None))
         with contextlib.suppress(errors.SparkstateError):
             return attempt.run(options, settings, (), spark, None, lambda told: None, LastLines())
         return None
