@@ -89,7 +89,7 @@ def test_watches_that_end_without_an_error_begin_anew_too(monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("error", "stack"),
     [
-        (errors.Unwatched("nothing has asked for jobs"), False),
+        (errors.WatchMissing("nothing has asked for jobs"), False),
         (aiohttp.ServerDisconnectedError(), False),
         (TimeoutError(), False),
         (kopf.LoginError("no valid credentials"), False),

@@ -105,7 +105,9 @@ def test_watches_end_if_kopf_was_not_told_of_a_kind(monkeypatch: pytest.MonkeyPa
         async with _watching(Server(hidden=k.JOBS.api), tmp_path) as (life, _), asyncio.timeout(20):
             await life
 
-    with pytest.raises(errors.Unwatched, match=r"asked for .*/statefulsparkjobs, .*/statesnapshots.* within"):
+    with pytest.raises(
+        errors.WatchMissing, match=r"asked for .*/statefulsparkjobs, .*/statesnapshots.* within"
+    ):
         asyncio.run(end())
 
 

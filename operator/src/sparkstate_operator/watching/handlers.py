@@ -195,7 +195,7 @@ async def watch(
     found: kopf.OperatorRegistry, namespaces: Sequence[str], stop: Callable[[], Any], watches: Watches
 ) -> None:
     """One life of kopf: watch until a watch fails for good, and raise its error. ``stop`` is called upon SIGTERM.
-    ``watches`` is that of the registry, and has begun. Raises ``Unwatched`` if a kind is not watched after
+    ``watches`` is that of the registry, and has begun. Raises ``WatchMissing`` if a kind is not watched after
     ``BEGINS_S``, and ``WatchesBlocked`` if the other watches do not end after a failure.
 
     kopf's own ``operator`` is not used. It does not return after such a failure (see :func:`_end`), and it cancels
@@ -225,7 +225,7 @@ def _require_all(watches: Watches) -> None:
     """kopf looks once for the kinds that the API server serves. If the answer leaves some out, as one server of several
     does for a moment after a definition was installed, kopf never watches them."""
     if unasked := watches.unasked():
-        raise errors.Unwatched(
+        raise errors.WatchMissing(
             f"nothing has asked for {', '.join(unasked)} within {BEGINS_S:.0f} s; "
             "the API server may not have told all kinds that it serves"
         )
