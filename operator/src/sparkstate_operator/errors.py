@@ -14,6 +14,7 @@ OperatorError
 │   └── AnswerTooLarge    more than the operator reads: the log says so
 ├── Foreign            an object of the name that we need belongs to somebody else
 ├── DriverRoleMissing  the role that drivers are bound to does not exist: an Event says so, tried again
+├── WatchMissing       the API server did not tell kopf of a kind: the watches begin anew
 ├── WatchesBlocked     the watches failed and do not end: the process ends, another one leads
 └── BadKey             the operator's own key is unusable: the operator does not start
 """
@@ -101,6 +102,10 @@ class Foreign(OperatorError):
 
 class DriverRoleMissing(OperatorError):
     """The role that drivers with executors are bound to is not there; the message names it."""
+
+
+class WatchMissing(OperatorError):
+    """The watches have begun, but not that of each kind; the message says which ones are missing."""
 
 
 class WatchesBlocked(OperatorError):

@@ -82,7 +82,7 @@ class Leading:
         registry = handlers.registry(heard, process.kubeconfig, self._watches, config.operator_class)
         keep_watching = retrying.keep(
             functools.partial(served_kinds.wait, self._kube, self._watches.hold),
-            functools.partial(handlers.watch, registry, config.namespaces, stop.set),
+            functools.partial(handlers.watch, registry, config.namespaces, stop.set, self._watches),
             self._watches,
         )
         watching = asyncio.create_task(keep_watching, name="watch")

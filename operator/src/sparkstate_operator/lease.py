@@ -6,11 +6,16 @@ the precondition. A request that hangs is given up long before the Lease is lost
 holder from going on after it stalled, was paused, or was cut off:
 
 * another process takes the Lease only after it has seen it unchanged for the whole duration on its own clock, so
-  skewed clocks do not matter; a Lease that is deleted under its holder counts for as long;
+  skewed clocks do not matter; for a process that has seen it, a Lease that is deleted counts for as long;
 * a thread ends the process by ``os._exit`` when the last renewal is older than ``duration - margin``, even while
   the event loop is blocked;
 * every write asks :meth:`Leadership.require` before it is sent, so that a process that was paused past its Lease
   cannot be faster than that thread.
+
+One overlap is left. A process that starts after somebody has deleted the Lease has seen no leader, and creates the
+Lease at once. The old leader ends when it next renews (:attr:`LeaseSettings.renew_s`), or by that thread if its
+requests hang. Until then both lead, which does no harm: an object that both create has one name, and of two changes of
+one version the API server refuses the later.
 """
 
 from __future__ import annotations

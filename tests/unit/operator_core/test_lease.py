@@ -164,6 +164,24 @@ def test_a_lease_that_is_deleted_counts_for_its_whole_duration() -> None:
     assert not first.held
 
 
+@pytest.mark.fault_on("the operator")
+@pytest.mark.fault(
+    broken="somebody deletes the Lease of the operator",
+    when="one process leads, and a fresh one starts before the leader renews",
+    expected="both lead until then; the old one ends with its next renewal",
+)
+def test_a_fresh_process_leads_beside_the_old_one_until_its_next_renewal() -> None:
+    server, clock = Server(), Clock()
+    first, fresh = leader(server, clock, "first"), leader(server, clock, "fresh")
+    assert tries(first)
+    server.lease = None
+    assert tries(fresh)
+    assert first.held
+    clock.s += LeaseSettings("ns", "lease", "first", 15, 3.0).renew_s
+    assert not tries(first), "keep() ends the process"
+    assert fresh.held
+
+
 def test_who_comes_back_under_the_same_name_leads_at_once() -> None:
     server, clock = Server(), Clock()
     assert tries(leader(server, clock, "pod-1"))

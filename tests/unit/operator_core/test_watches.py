@@ -10,7 +10,7 @@ import pytest
 from sparkstate_operator import labels
 from sparkstate_operator.edges import kube
 from sparkstate_operator.watching import handlers
-from sparkstate_operator.watching.watches import LISTS_S, Watches
+from sparkstate_operator.watching.watches import LISTS_S, STEADY_S, Watches
 
 JOBS, PODS = kube.JOBS.path("shop"), kube.PODS.path("shop")
 
@@ -52,18 +52,46 @@ def test_watches_that_ended_with_another_one_are_not_live_and_nobody_waits_for_t
     watches = Watches([JOBS, PODS], Clock())
     watches.begin()
     watches.answered(JOBS, 200, watch=True)
-    assert not watches.were_live
     watches.answered(PODS, 200, watch=True)
-    assert watches.were_live
     watches.answered(PODS, 404, watch=True)
     watches.ended()
-    assert watches.were_live, "they were before"
     assert "status 404" in watches.wrong()
     assert f"the watch of {JOBS} has ended with another one" in watches.wrong()
     assert not watches.lists()
     watches.begin()
     assert watches.lists()
-    assert not watches.were_live
+
+
+def test_watches_are_steady_once_all_were_live_for_a_while_on_end() -> None:
+    clock = Clock()
+    watches = Watches([JOBS, PODS], clock)
+    watches.begin()
+    watches.answered(JOBS, 200, watch=True)
+    clock.now_s += STEADY_S
+    assert not watches.were_steady(), "only one was live"
+    watches.answered(PODS, 200, watch=True)
+    clock.now_s += STEADY_S - 1.0
+    watches.answered(PODS, 200, watch=True)
+    watches.failed(PODS, "connection refused")
+    watches.answered(PODS, 200, watch=True)
+    clock.now_s += STEADY_S - 1.0
+    assert not watches.were_steady(), "not on end"
+    clock.now_s += 1.0
+    assert watches.were_steady()
+    watches.ended()
+    assert watches.were_steady(), "they were before"
+    watches.begin()
+    assert not watches.were_steady()
+
+
+def test_the_lists_that_nothing_asks_for_are_known_from_each_beginning_on() -> None:
+    watches = Watches([JOBS, PODS], Clock())
+    for _ in range(2):
+        watches.begin()
+        watches.asked("/prefix/of/a/proxy" + PODS)
+        assert watches.unasked() == [JOBS]
+        watches.asked(JOBS)
+        assert watches.unasked() == []
 
 
 def test_while_nothing_can_be_watched_only_that_is_told_and_polls_do_not_wait() -> None:

@@ -25,6 +25,9 @@ from sparkstate_operator.watching.watches import Watches
 
 WATCHER = "watcher for "
 """The names of kopf's tasks that watch begin with it."""
+BEGINS_S = 60.0
+"""Every kind is asked for within this time, unless the API server did not tell kopf of it. Before that, kopf sends a
+few requests in a row, which may last as long as a list (``LIST_S``) each."""
 ENDS_S = 15.0
 CANCEL_AGAIN_S = 3.0
 
@@ -188,9 +191,12 @@ def _configure(settings: kopf.OperatorSettings, operator_class: str) -> None:
     settings.queueing.idle_timeout = 1.0
 
 
-async def watch(found: kopf.OperatorRegistry, namespaces: Sequence[str], stop: Callable[[], Any]) -> None:
+async def watch(
+    found: kopf.OperatorRegistry, namespaces: Sequence[str], stop: Callable[[], Any], watches: Watches
+) -> None:
     """One life of kopf: watch until a watch fails for good, and raise its error. ``stop`` is called upon SIGTERM.
-    Raises ``WatchesBlocked`` if the other watches do not end then.
+    ``watches`` is that of the registry, and has begun. Raises ``WatchMissing`` if a kind is not watched after
+    ``BEGINS_S``, and ``WatchesBlocked`` if the other watches do not end after a failure.
 
     kopf's own ``operator`` is not used. It does not return after such a failure (see :func:`_end`), and it cancels
     every task of the loop that is younger than itself: a reconcile that it hit would never run again.
@@ -205,11 +211,24 @@ async def watch(found: kopf.OperatorRegistry, namespaces: Sequence[str], stop: C
     # kopf has just set its own handlers. It takes seconds to end by them, and nobody leads in that time.
     on_signals(stop)
     try:
-        done, _ = await asyncio.wait(root, return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait(root, timeout=BEGINS_S, return_when=asyncio.FIRST_COMPLETED)
+        if not done:
+            _require_all(watches)
+            done, _ = await asyncio.wait(root, return_when=asyncio.FIRST_COMPLETED)
     finally:
         await _end(root)
     for task in done:
         task.result()
+
+
+def _require_all(watches: Watches) -> None:
+    """kopf looks once for the kinds that the API server serves. If the answer leaves some out, as one server of several
+    does for a moment after a definition was installed, kopf never watches them."""
+    if unasked := watches.unasked():
+        raise errors.WatchMissing(
+            f"nothing has asked for {', '.join(unasked)} within {BEGINS_S:.0f} s; "
+            "the API server may not have told all kinds that it serves"
+        )
 
 
 async def _end(root: Collection[asyncio.Task[Any]]) -> None:
@@ -221,19 +240,24 @@ async def _end(root: Collection[asyncio.Task[Any]]) -> None:
     watchers = [task for task in asyncio.all_tasks() if task.get_name().startswith(WATCHER)]
     try:
         async with asyncio.timeout(ENDS_S):
-            await _cancel(watchers)
-            await _cancel(root)
+            # A watcher drops a cancellation that meets another one of its own.
+            await _cancel(watchers, again_s=CANCEL_AGAIN_S)
+            # A second one would interrupt what kopf does at its end, such as the closing of connections.
+            await _cancel(root, again_s=None)
     except TimeoutError as error:
-        raise errors.WatchesBlocked(f"the watches have not ended within {ENDS_S:.0f} s") from error
+        why = f"the watches have not ended within {ENDS_S:.0f} s"
+        if not watchers:
+            why += f", and kopf has no task whose name begins with {WATCHER!r}: is it of another version than ours?"
+        raise errors.WatchesBlocked(why) from error
 
 
-async def _cancel(tasks: Collection[asyncio.Task[Any]]) -> None:
-    """Until all of them have ended. kopf drops a cancellation that meets another one of its own."""
+async def _cancel(tasks: Collection[asyncio.Task[Any]], again_s: float | None) -> None:
+    """Wait until all of them have ended. Those that have not after ``again_s`` are cancelled again; None: never."""
     left = set(tasks)
     while left:
         for task in left:
             task.cancel()
-        ended, left = await asyncio.wait(left, timeout=CANCEL_AGAIN_S)
+        ended, left = await asyncio.wait(left, timeout=again_s)
         for task in ended:
             if not task.cancelled():
                 task.exception()  # read, or asyncio logs that nobody did

@@ -1,5 +1,6 @@
 """Waits until the API server serves our two kinds. kopf looks for them once, when it starts: without them it would
-watch pods and commands alone, for ever."""
+watch pods and commands alone. Another API server may answer kopf than answered here, so the watches begin anew if kopf
+has not found all kinds (see ``handlers.watch``)."""
 
 from __future__ import annotations
 

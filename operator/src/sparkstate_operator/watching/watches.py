@@ -10,6 +10,8 @@ from yarl import URL
 
 LISTS_S = 120.0
 """Patient work waits this long at most for a list that is under way."""
+STEADY_S = 60.0
+"""Watches that were all live for this long on end did not fail at once."""
 
 
 class Watches:
@@ -23,13 +25,18 @@ class Watches:
         self._asked_s: dict[str, float] = {}
         """When a request for each list last ended; when the watches began, where none has."""
         self._held = ""
-        self.were_live = False
-        """Whether all watches were live at once since they last began."""
+        self._unasked: set[str] = set()
+        """The lists for which the watches have sent no request since they last began."""
+        self._live_since_s: float | None = None
+        """Since when all watches are live at once."""
+        self._steady = False
+        """Whether all of them were, for long enough on end, before one of them was not."""
 
     def begin(self) -> None:
         """Now the lists begin. The inventory before them may take longer than anybody waits for a list; counted from
         the start of the process, no poll waited for them any more."""
-        self._held, self.were_live = "", False
+        self._held, self._unasked = "", set(self._wrong)
+        self._live_since_s, self._steady = None, False
         self._listed_since_s = dict.fromkeys(self._wrong, self._monotonic())
         self._asked_s = dict(self._listed_since_s)
 
@@ -44,6 +51,11 @@ class Watches:
         self._listed_since_s = {}
         for path, wrong in self._wrong.items():
             self._wrong[path] = wrong or "has ended with another one"
+        self._note_live()
+
+    def asked(self, path: str) -> None:
+        """A request for the list at ``path`` is sent."""
+        self._unasked = {known for known in self._unasked if not path.endswith(known)}
 
     def answered(self, path: str, status: int, *, watch: bool) -> None:
         """A request for the list at ``path`` was answered; with ``watch`` its events follow."""
@@ -65,7 +77,23 @@ class Watches:
                     self._listed_since_s.setdefault(known, self._monotonic())
                 else:
                     self._listed_since_s.pop(known, None)
-        self.were_live = self.were_live or not any(self._wrong.values())
+        self._note_live()
+
+    def _note_live(self) -> None:
+        if any(self._wrong.values()):
+            self._steady, self._live_since_s = self.were_steady(), None
+        elif self._live_since_s is None:
+            self._live_since_s = self._monotonic()
+
+    def were_steady(self) -> bool:
+        """Whether all watches were live at once for ``STEADY_S`` on end since they last began. A watch counts as live
+        from the head of its answer, which an error may follow."""
+        since_s = self._live_since_s
+        return self._steady or (since_s is not None and self._monotonic() - since_s >= STEADY_S)
+
+    def unasked(self) -> list[str]:
+        """The lists for which no request was sent since the watches last began."""
+        return [path for path in self._wrong if path in self._unasked]
 
     def lists(self) -> bool:
         """Whether a list is under way, and not for too long yet. Polls wait for it.
@@ -93,9 +121,18 @@ class Watches:
     def trace(self) -> aiohttp.TraceConfig:
         """For the session through which is watched."""
         found = aiohttp.TraceConfig()
+        found.on_request_start.append(self._began)
         found.on_request_end.append(self._ended)
         found.on_request_exception.append(self._broke)
         return found
+
+    async def _began(
+        self,
+        _session: aiohttp.ClientSession,
+        _context: SimpleNamespace,
+        given: aiohttp.TraceRequestStartParams,
+    ) -> None:
+        self.asked(given.url.path)
 
     async def _ended(
         self, _session: aiohttp.ClientSession, _context: SimpleNamespace, given: aiohttp.TraceRequestEndParams
