@@ -217,14 +217,15 @@ def test_a_body_above_the_limit_is_refused_whether_its_length_is_announced_or_no
     assert job.requests() == []
 
 
+@pytest.mark.parametrize("expect", ["", "Expect: nothing known\r\n"])
 def test_a_sender_gets_the_refusal_of_a_body_that_it_is_slow_to_send(
-    control: server.ControlServer,
+    control: server.ControlServer, expect: str
 ) -> None:
     """Had the server closed the socket over the unread rest, the kernel would have reset the connection, and the
     answer would have been lost."""
     head = (
         f"POST /v1/savepoints HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {control_job.TOKEN}\r\n"
-        f"Content-Length: {MAX_BODY_BYTES * 2}\r\n\r\n"
+        f"Content-Length: {MAX_BODY_BYTES * 2}\r\n{expect}\r\n"
     )
     with socket.create_connection(("127.0.0.1", control.port), timeout=10) as connection:
         connection.sendall(head.encode())

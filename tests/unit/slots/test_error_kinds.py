@@ -10,13 +10,14 @@ from sparkstate.slots import client
 DECIDED_BY_THE_DRIVER = {
     errors.Fenced,
     errors.ClockStep,
+    errors.SparkLost,
     errors.AlreadyExists,
     errors.JobFailed,
     errors.SparkstateError,
 }
 """A driver is fenced by the log alone: a slot that refuses a request of another incarnation must not end it for good.
-Its own clock is the one that paces the query. The next two belong to commits and to the restart strategy; the last is
-never raised itself."""
+Its own clock is the one that paces the query, and the JVM is its child. The next two belong to commits and to the
+restart strategy; the last is never raised itself."""
 ALL = [each for each in vars(errors).values() if isinstance(each, type)]
 
 

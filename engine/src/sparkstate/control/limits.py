@@ -66,7 +66,7 @@ class BodyLimit:
     async def _body(self, scope: Scope, receive: Receive) -> bytes | None:
         """All of it; None if the caller has gone."""
         too_large = self._is_announced_too_large(scope)
-        if too_large and b"expect" in dict(scope["headers"]):
+        if too_large and dict(scope["headers"]).get(b"expect", b"").lower() == b"100-continue":
             raise _TooLarge  # its sender waits for leave to send it, and gets the answer instead
         body, came, more = b"", 0, True
         while more:
