@@ -33,8 +33,9 @@ PLACES = st.sampled_from(
 @given(PLACES, SEGMENTS)
 def test_the_engines_spelling_of_a_url_is_the_same_folder(place: str, segments: list[str]) -> None:
     url = "/".join([place, *segments])
-    # The engine refuses such a URL, which ends at that character.
+    # The engine refuses such URLs: one ends at that character, and a bucket has no folders to step through.
     assume(not (place.startswith("file:") and {"#", "?"} & set(segments)))
+    assume(not (place.startswith("s3") and {".", ".."} & set(segments)))
     assert locations.folder(url) == locations.folder(naming.normalise_url(url))
 
 

@@ -212,7 +212,9 @@ class RowOf:
         out_names = [name for name, _ in kept]
         converts: list[Convert] = [taken(source, stepped[source][2]) for _, source in kept]
         for _ in range(draw(st.integers(0, 2))):
-            name = next(n for n in _NAMES if n not in [*names, *out_names, *(self.names or ())])
+            name = next((n for n in _NAMES if n not in [*names, *out_names, *(self.names or ())]), None)
+            if name is None:
+                break  # the row has all of them
             field: Version = draw(VERSIONS)
             default = draw(st.none() | field.values())
             place = draw(st.integers(0, len(fields))) if self.names is not None else len(fields)
