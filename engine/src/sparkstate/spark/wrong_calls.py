@@ -52,19 +52,21 @@ _ELSEWHERE: Final = {
 }
 """Methods of PyFlink's streams, and of DataFrames, that have their place elsewhere."""
 _OF_FRAMES: Final = frozenset(
-    (
-        *(
-            "distinct",
-            "drop",
-            "dropDuplicates",
-            "drop_duplicates",
-            "limit",
-            "orderBy",
-            "select",
-            "selectExpr",
-        ),
-        *("sort", "where", "withColumn", "withColumnRenamed", "withColumns"),
-    )
+    {
+        "distinct",
+        "drop",
+        "dropDuplicates",
+        "drop_duplicates",
+        "limit",
+        "orderBy",
+        "select",
+        "selectExpr",
+        "sort",
+        "where",
+        "withColumn",
+        "withColumnRenamed",
+        "withColumns",
+    }
 )
 """Methods of DataFrames that a stream of ours does not need."""
 _AGGREGATES: Final = frozenset({"avg", "count", "max", "mean", "min", "sum"})

@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from sparkstate import errors
 
-_PASSING = frozenset(
-    {
-        "SlowDown",
-        "RequestTimeout",
-        "TooManyRequests",
-        "InternalError",
-    }
-)
+_PASSING = frozenset({"SlowDown", "RequestTimeout", "TooManyRequests", "InternalError"})
 _CHANGED = frozenset({"BadDigest", "IncompleteBody", "XAmzContentSHA256Mismatch"})
 """The body was damaged or cut on its way, which passes as well."""
+_PROXY = "; the body was changed on its way: if this stays, a proxy between the job and the storage changes requests"
 _PASSING_STATUS = frozenset({408, 409, 429, 499})
 # Nothing else: a 404 for another reason, read as "no such object", would be a state that begins empty.
 _MISSING = frozenset({"NoSuchKey", "NoSuchVersion", "404", "NotFound", ""})
@@ -55,7 +49,7 @@ def is_expired(code: str) -> bool:
     return code in _EXPIRED
 
 
-def passes(code: str, status: int) -> bool:
+def _passes(code: str, status: int) -> bool:
     """Whether the same request may succeed at another try, and whether this one was carried out is open. Throttling has
     several names (``Throttling``, ``ThrottlingException``, ``KMS.ThrottlingException``)."""
     if code in _PASSING or code in _CHANGED or "Throttling" in code:
@@ -83,13 +77,8 @@ def translate(
         # Completing a multipart upload whose first answer was lost: the object may be there, the upload is not. Or a
         # part was stored again meanwhile, by a try that had been given up, under another tag.
         return errors.StorageUnavailable(what)
-    if code in _CHANGED:
-        return errors.StorageUnavailable(
-            f"{what}; the body was changed on its way: if this stays, a proxy between the job and the storage changes "
-            "requests"
-        )
-    if passes(code, status):
-        return errors.StorageUnavailable(what)
+    if _passes(code, status):
+        return errors.StorageUnavailable(what + _PROXY if code in _CHANGED else what)
     if code in _MISSING and (code or status == 404):
         return errors.NotFound(what)
     if code == _SKEWED:
