@@ -143,7 +143,7 @@ class Runner:
         plan = schedule.from_settings(job.savepoint)
         if plan is None:
             return None
-        if not job.checkpoint.storage or naming.is_memory(job.checkpoint.storage):
+        if not lineages.has_storage(job):
             raise errors.SpecInvalid(
                 "spec.savepoints.interval and schedule need spec.checkpointing.storage in the manifest: whoever counts "
                 "the savepoints does not run the job's code"
@@ -179,7 +179,7 @@ def look(
 ) -> lineages.FoundLineage | None:
     """The job's lineage in the storage; None if only the job's code names one, which only the driver runs. Raises as
     :func:`require_known` does, and the errors of the storage."""
-    if not job.checkpoint.storage or naming.is_memory(job.checkpoint.storage):
+    if not lineages.has_storage(job):
         return None
     found = lineages.find(job, clock)
     require_known(job, found, folder)

@@ -8,7 +8,6 @@ from sparkstate.checkpoint import savepoint
 from sparkstate.log.records import CheckpointCommitted, SavepointCommitted
 from sparkstate.log.state import LogState
 from sparkstate.runner import retention
-from sparkstate.storage import naming
 from sparkstate.stored import lineages
 
 
@@ -37,8 +36,7 @@ class SavepointStore:
             savepoint.Savepoints(found.lineage, found.log, opened).delete(expired.url)
 
     def _found(self) -> lineages.FoundLineage | None:
-        storage = self._job.checkpoint.storage
-        return None if not storage or naming.is_memory(storage) else lineages.find(self._job, self._clock)
+        return lineages.find(self._job, self._clock) if lineages.has_storage(self._job) else None
 
 
 def kept(state: LogState) -> list[retention.KeptSavepoint]:

@@ -10,6 +10,7 @@ from sparkstate import errors, settings, storage
 from sparkstate.log import lineage
 from sparkstate.log.log import LineageLog
 from sparkstate.log.state import LogState
+from sparkstate.storage import naming
 from sparkstate.storage.objectstore import ObjectStore
 
 
@@ -20,6 +21,12 @@ class FoundLineage:
     lineage: lineage.Lineage
     log: LineageLog
     state: LogState
+
+
+def has_storage(job: settings.JobSettings) -> bool:
+    """Whether the settings name a storage that outlives the driver. Else only the job's code may name one, which only
+    the driver runs."""
+    return bool(job.checkpoint.storage) and not naming.is_memory(job.checkpoint.storage)
 
 
 def find(job: settings.JobSettings, clock: clocks.Clock) -> FoundLineage | None:
