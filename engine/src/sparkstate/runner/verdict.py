@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-import signal
 from dataclasses import dataclass
 from pathlib import Path
+
+from sparkstate import signals
 
 FINAL_REASONS = frozenset(
     {"JobFailed", "UserCodeError", "StateError", "SerializationError", "SpecInvalid", "NotInThisVersion"}
@@ -64,7 +65,7 @@ def judge(ended: DriverExit) -> Verdict:
     if ended.code == 0:
         return Finished(termination.message if termination else "")
     if ended.code < 0:
-        return Crashed(f"the driver was killed by {signal_name(-ended.code)}")
+        return Crashed(f"the driver was killed by {signals.name_of(-ended.code)}")
     reason = termination.reason if termination else ""
     message = termination.message if termination else f"the driver ended with exit code {ended.code}"
     if ended.code in FINAL_CODES or reason in FINAL_REASONS:
@@ -72,14 +73,6 @@ def judge(ended: DriverExit) -> Verdict:
     if ended.code == STORAGE_CODE and reason != "StorageUnavailable":
         return Failed(ended.code, reason, message)
     return Crashed(f"{reason}: {message}" if reason else message)
-
-
-def signal_name(number: int) -> str:
-    """``SIGKILL`` for 9; the number itself for signals without a name."""
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def read_termination(path: Path) -> Termination | None:

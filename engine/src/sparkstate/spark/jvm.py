@@ -15,7 +15,7 @@ from typing import Any, Final
 from pyspark import SparkConf
 from pyspark.java_gateway import launch_gateway
 
-from sparkstate import errors, keys
+from sparkstate import errors, keys, signals
 from sparkstate.manifest import memory
 from sparkstate.settings import MIB, JobSettings
 from sparkstate.spark import kubernetes
@@ -177,15 +177,8 @@ def told_end(pid: int, code: int) -> str:
             "last checkpoint; if it happens again, raise driver.memory"
         )
     by_itself = f"ended with exit code {code}"
-    how = by_itself if code >= 0 else f"was killed by {_signal_name(-code)}"
+    how = by_itself if code >= 0 else f"was killed by {signals.name_of(-code)}"
     return f"{jvm} {how}; the driver's log has its last lines. A new driver goes on from the last checkpoint"
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def spark_conf(settings: JobSettings) -> SparkConf:
