@@ -91,7 +91,7 @@ def test_explain_shows_the_options_of_rocksdb_and_who_decided_them(capsys, manif
     assert main.main(["explain", str(manifest), *given]) == 0
     table = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert ["use-bloom-filter", "false", "options"] in table
-    assert ["memory.partitioned-index-filters", "true", "built-in"] in table
+    assert ["memory.partitioned-index-filters", "auto", "built-in"] in table
     assert main.main(["explain", str(manifest), *given, "-o", "json"]) == 0
     told = json.loads(capsys.readouterr().out)["rocksdb"]
     assert told["use-bloom-filter"] == {"value": "false", "origin": "options"}

@@ -12,6 +12,7 @@ from sparkstate.backends.base import ShardStore
 
 WITHOUT = {"use-bloom-filter": "false"}
 WHOLE = {"memory.partitioned-index-filters": "false"}
+PARTS = {"memory.partitioned-index-filters": "true"}
 BEFORE = {**WITHOUT, **WHOLE}
 HIGH_MEM = "SPINNING_DISK_OPTIMIZED_HIGH_MEM"
 FACTORIES = "support.backends.options_factories"
@@ -69,18 +70,6 @@ def test_filters_count_against_managed_memory(make_slot):
     assert "cache_index_and_filter_blocks=true" in options_of(store.database().path)
 
 
-@pytest.mark.parametrize(
-    ("options", "index", "filters"),
-    [({}, "kTwoLevelIndexSearch", "true"), (WHOLE, "kBinarySearch", "false")],
-    ids=["by default", "switched off"],
-)
-def test_indexes_and_filters_are_read_in_parts_under_managed_memory(make_slot, options, index, filters):
-    commit(store := make_slot(options=options).store(), cells.values({1: 1}))
-    found = options_of(store.database().path)
-    assert f"index_type={index}" in found
-    assert f"partition_filters={filters}" in found
-
-
 def cached_for_one_key(make_slot, options) -> int:
     """Bytes of blocks that one read brings in, of a merged file of 240,000 keys."""
     source, slot = make_slot(options=options), make_slot(options=options)
@@ -97,10 +86,10 @@ def cached_for_one_key(make_slot, options) -> int:
 
 
 def test_a_read_brings_in_a_part_of_a_large_files_index_and_filter(make_slot):
-    assert cached_for_one_key(make_slot, {}) < cached_for_one_key(make_slot, WHOLE) / 2
+    assert cached_for_one_key(make_slot, PARTS) < cached_for_one_key(make_slot, WHOLE) / 2
 
 
-@pytest.mark.parametrize(("before", "after"), [(BEFORE, {}), ({}, BEFORE)], ids=["to new", "and back"])
+@pytest.mark.parametrize(("before", "after"), [(BEFORE, PARTS), (PARTS, BEFORE)], ids=["to new", "and back"])
 def test_state_of_the_defaults_before_is_read_with_these_and_back(make_slot, before, after):
     old, new = make_slot(options=before), make_slot(options=after)
     store = old.store()

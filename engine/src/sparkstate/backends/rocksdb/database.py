@@ -204,6 +204,13 @@ class Database:
         for family in self.families().values():
             family.stop_compacting()
 
+    def write_in_parts(self, wanted: bool) -> None:
+        """Whether files from now on have their index and filter in parts."""
+        self.check()
+        with failures.translated(self.path, "setting the options of"):
+            for family in self.families().values():
+                family.write_in_parts(wanted)
+
     def memtable_bytes(self) -> int:
         """Memory of all memtables that are not flushed yet."""
         return sum(family.integer("rocksdb.cur-size-all-mem-tables") for family in self.families().values())

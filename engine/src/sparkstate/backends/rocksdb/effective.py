@@ -57,6 +57,12 @@ _SPILL_COLUMN: Mapping[str, Any] = {
     "level_zero_stop_writes_trigger": 96,
 }
 
+_PARTS: Mapping[str, Any] = {
+    "two_level_index": True,
+    "partition_filters": True,
+    "pin_top_level_index_and_filter": True,
+}
+
 # A lookup of a key that is not there searched each memtable: 40 % of a slot's processor time where no key comes twice.
 # A filter of this part of a memtable, some 20 bits for a short row, spares nearly all of these searches.
 _FILTER_SHARE = 1 / 32
@@ -76,6 +82,12 @@ class EffectiveOptions:
     """Whether the slot's stores share their write buffers."""
     chosen: frozenset[str] = frozenset()
     """Those of ``column`` that the job decided, by a predefined set, a key or its factory."""
+    in_parts: bool | None = False
+    """Whether indexes and filters are written in parts; None: that depends on the state (``index_parts``)."""
+
+    def with_parts(self, wanted: bool) -> EffectiveOptions:
+        """The options of files whose indexes and filters are whole or, if ``wanted``, in parts."""
+        return dataclasses.replace(self, table={**self.table, **_PARTS}) if wanted else self
 
     def of_spills(self) -> EffectiveOptions:
         """The options of overlays on disk, whose files are short-lived. The job's own choices hold for them too."""
@@ -125,9 +137,11 @@ def resolve(
     if factory is not None:
         db, column = _ask(factory, settings, db, column, handles_to_close)
     chosen = {name for name, value in column.values().items() if default.get(name) != value}
+    in_parts: bool | None = False
     if plan.bounded:
-        _manage(plan, column, partitioned=parsed.own["memory.partitioned-index-filters"])
-    return EffectiveOptions(
+        _manage(plan, column)
+        in_parts = _in_parts(parsed.own["memory.partitioned-index-filters"], column)
+    found = EffectiveOptions(
         db=db.values(),
         column=column.values(),
         table=column.table.values(),
@@ -139,7 +153,9 @@ def resolve(
         + _foreign_notices(parsed, factory),
         is_bounded=plan.bounded,
         chosen=frozenset(chosen | parsed.given["column"].keys()),
+        in_parts=in_parts,
     )
+    return found.with_parts(bool(in_parts))
 
 
 def _record(db: DBOptions, column: ColumnFamilyOptions, given: Mapping[str, Mapping[str, Any]]) -> None:
@@ -171,7 +187,7 @@ def _ask(
     return new_db, new_column
 
 
-def _manage(plan: memory.MemoryPlan, column: ColumnFamilyOptions, partitioned: bool) -> None:
+def _manage(plan: memory.MemoryPlan, column: ColumnFamilyOptions) -> None:
     """Managed memory wins: one shared cache; the shared write buffer manager alone bounds memtables."""
     column.set("write_buffer_size", plan.write_buffers)
     column.set("arena_block_size", plan.arena_block)
@@ -182,9 +198,13 @@ def _manage(plan: memory.MemoryPlan, column: ColumnFamilyOptions, partitioned: b
     table.set("block_cache_size", plan.cache)
     table.set("cache_index_and_filter_blocks", True)
     table.set("pin_l0_filter_and_index_blocks_in_cache", True)
-    if partitioned:
-        table.set("two_level_index", True).set("partition_filters", True)
-        table.set("pin_top_level_index_and_filter", True)
+
+
+def _in_parts(key: bool | str, column: ColumnFamilyOptions) -> bool | None:
+    """Where the job leaves it to the engine, a factory that has chosen a form of the index or filter is left alone."""
+    if key != keys.AUTO:
+        return bool(key)
+    return None if column.table.values().keys().isdisjoint(_PARTS) else False
 
 
 def _idle_notices(parsed: keys.ParsedKeys, style: str) -> tuple[str, ...]:

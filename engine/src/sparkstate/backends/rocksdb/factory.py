@@ -15,6 +15,7 @@ from sparkstate import disposal, errors, local_disk
 from sparkstate.backends.rocksdb import effective, folders, keys, memory, metrics, native
 from sparkstate.backends.rocksdb.buffering import BufferMemory
 from sparkstate.backends.rocksdb.database import Database
+from sparkstate.backends.rocksdb.index_parts import IndexParts
 from sparkstate.backends.rocksdb.reading import Reads
 from sparkstate.backends.rocksdb.spill import RocksSpill
 from sparkstate.backends.rocksdb.store import RocksDBShardStore, StoreOptions
@@ -93,6 +94,7 @@ class RocksDBStoreFactory:
         )
         self.options = effective.resolve(settings, self.plan, user_factory, self._handles_to_close)
         self._spill_options = self.options.of_spills()
+        self.index_parts = IndexParts(self.options.in_parts, self.plan.cache, clock)
         for notice in self.options.notices:
             _log.warning("%s", notice)
         self._memory = native.SlotMemory(self.plan)
@@ -112,7 +114,7 @@ class RocksDBStoreFactory:
                 reads=self._reads,
                 buffer_memory=self._buffer_memory,
                 new_id=self._new_id,
-                make_room=self._make_room,
+                make_room=self._before_write,
                 on_close=self._closed,
             )
             self._stores.append(store)
@@ -181,7 +183,15 @@ class RocksDBStoreFactory:
     def _build(self, options: effective.EffectiveOptions, families: int) -> tuple[Any, list[Any]]:
         # A store is opened at its first use, when the slot has made all of its stores.
         filtered = options.with_memtable_filters(len(self._stores) * families)
+        filtered = filtered.with_parts(self.index_parts.wanted)
         return native.build_options(filtered, self._memory, metrics.needs_statistics(self._metric_names))
+
+    def _before_write(self) -> None:
+        """Of a store."""
+        for database in self.index_parts.look(self._databases):
+            with _closed_meanwhile(database):
+                database.write_in_parts(self.index_parts.wanted)
+        self._make_room()
 
     def _make_room(self) -> None:
         """Keep memtables within the budget: flush the stores with the largest, before the next batch adds to them.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -16,6 +17,10 @@ from sparkstate.backends.rocksdb import failures
 from sparkstate.backends.rocksdb.reading import Reads
 
 _log = logging.getLogger("sparkstate.backends.rocksdb")
+_INDEX_SIZES = re.compile(r"(?:index block size[^=]*|filter block size)=(\d+)")
+# RocksDB changes the options of tables while a database is open since 9.8 (facebook/rocksdb#10021).
+_IN_PARTS = "{index_type=kTwoLevelIndexSearch;partition_filters=true;pin_top_level_index_and_filter=true;}"
+_WHOLE = "{index_type=kBinarySearch;partition_filters=false;}"
 _ROWS_PER_BATCH = 4000
 """Rows per write. The interpreter lock is held for as long as one write takes, here 2 to 4 ms."""
 
@@ -157,6 +162,15 @@ class Family:
     def stop_compacting(self) -> None:
         """Begin no compaction of it any more."""
         self.rdict.set_options({"disable_auto_compactions": "true"})
+
+    def write_in_parts(self, wanted: bool) -> None:
+        """Whether files from now on have their index and filter in parts (``index_parts``)."""
+        self.rdict.set_options({"block_based_table_factory": _IN_PARTS if wanted else _WHOLE})
+
+    def index_bytes(self) -> int:
+        """Bytes of the indexes and filters of all files."""
+        told = self.text("rocksdb.aggregated-table-properties") or ""
+        return sum(map(int, _INDEX_SIZES.findall(told)))
 
     def integer(self, name: str) -> int:
         """A numeric property, e.g. ``rocksdb.estimate-num-keys``; 0 if RocksDB has none of that name."""

@@ -17,6 +17,8 @@ from sparkstate import errors
 from sparkstate_spec import units
 
 PREFIX = "state.backend.rocksdb."
+AUTO = "auto"
+"""The engine decides, as the state grows."""
 
 
 def parse_bytes(key: str, text: str) -> int:
@@ -35,6 +37,14 @@ def parse_bool(key: str, text: str) -> bool:
     if lowered not in {"true", "false"}:
         raise errors.SpecInvalid(f"{key} is {text!r}; it must be true or false")
     return lowered == "true"
+
+
+def _parts(key: str, text: str) -> bool | str:
+    """``true``, ``false`` or ``auto``, in any case."""
+    lowered = text.strip().lower()
+    if lowered not in {"true", "false", AUTO}:
+        raise errors.SpecInvalid(f"{key} is {text!r}; it must be true, false or {AUTO}")
+    return lowered if lowered == AUTO else lowered == "true"
 
 
 def _int(key: str, text: str) -> int:
@@ -165,8 +175,8 @@ OWN_KEYS: Mapping[str, tuple[Callable[[str, str], Any], str]] = MappingProxyType
         "bloom-filter.block-based-mode": (parse_bool, "false"),
         "timer-service.cache-size": (_positive_int, "128"),
         # Flink's is false. Where not all indexes and filters fit in the cache, a read would bring in those of whole
-        # files (RFC 0040).
-        "memory.partitioned-index-filters": (parse_bool, "true"),
+        # files; where they do, parts cost time (RFC 0064).
+        "memory.partitioned-index-filters": (_parts, AUTO),
         "metrics.column-family-as-variable": (parse_bool, "false"),
     }
 )
