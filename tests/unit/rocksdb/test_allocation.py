@@ -18,9 +18,9 @@ KIB, MIB = 1 << 10, 1 << 20
         (0, 64 * KIB, 512 * KIB),
         (8 * MIB, 64 * KIB, 512 * KIB),
         (64 * MIB, 64 * KIB, 512 * KIB),
-        (160 * MIB, 512 * KIB, 4 * MIB),
-        (256 * MIB, MIB, 8 * MIB),
-        (4096 * MIB, MIB, 8 * MIB),
+        (160 * MIB, 2 * MIB, 16 * MIB),
+        (256 * MIB, 4 * MIB, 32 * MIB),
+        (4096 * MIB, 4 * MIB, 32 * MIB),
     ],
 )
 def test_blocks_stay_in_proportion_to_managed_memory(

@@ -19,7 +19,7 @@ _M_MMAP_THRESHOLD = -3
 _M_ARENA_MAX = -8
 _MAPPED_FROM = 64 * 1024
 _TRIMMED_FROM = 512 * 1024
-_LARGEST = 16
+_LARGEST = 64
 """So many times those sizes with managed memory of 256 MiB and more; those sizes themselves up to 64 MiB, where a few
 MiB more would be beyond what a slot may take."""
 _LEAST_MEMORY, _MOST_MEMORY = 64 << 20, 256 << 20
@@ -43,6 +43,8 @@ def limit_arenas(managed_bytes: int = 0) -> None:
     process when they are freed. Functions on batches take arrays of some 100 KB for a moment, and each new page costs:
     with 1 MiB and 8 MiB instead of the least sizes, 14 epochs of windows had 54,000 instead of 280,000 page faults in
     each slot, and took a fifth less processor time there. Resident memory of 256 MiB managed grew by 6 MiB at its peak.
+    With 4 MiB and 32 MiB instead of those, slots took 6 to 13 % less where no key comes twice, and the peak grew by
+    3 MiB more.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
