@@ -49,9 +49,16 @@ def _pyflink(name: str, rows: int, **others: int) -> Contender:
     return Contender(name, "pyflink", "Python", {"sum": rows, "distinct": rows, **others}, words)
 
 
-QUERIES = {"q3": 3 * EPOCH, "q5": EPOCH, "q7": 2 * EPOCH, "q8": 3 * EPOCH, "q11": EPOCH, "q12": 2 * EPOCH}
-"""Nexmark's with micro-batches. Lengths are such that all queries on all engines take less than half an hour."""
-FLINK_QUERIES = {"q3": 6 * M, "q5": 1_500_000, "q7": 3 * M, "q8": 6 * M, "q11": 1_500_000, "q12": 3 * M}
+QUERIES = {
+    "q3": 6 * EPOCH,
+    "q5": 2 * EPOCH,
+    "q7": 4 * EPOCH,
+    "q8": 4 * EPOCH,
+    "q11": 3 * EPOCH,
+    "q12": 4 * EPOCH,
+}
+"""Nexmark's with micro-batches. Lengths are such that all queries on all engines take about half an hour."""
+FLINK_QUERIES = {"q3": 9 * M, "q5": 1_500_000, "q7": 4 * M, "q8": 6 * M, "q11": 1_500_000, "q12": 4 * M}
 
 CONTENDERS = {
     contender.name: contender
@@ -59,26 +66,26 @@ CONTENDERS = {
         _sparkstate(
             "sparkstate-hashmap",
             "record",
-            {"sum": 3_600_000, "distinct": 3_600_000, "session": 2_400_000} | QUERIES,
+            {"sum": 8 * EPOCH, "distinct": 6 * EPOCH, "session": 4 * EPOCH} | QUERIES,
         ),
         _sparkstate(
             "sparkstate-rocksdb",
             "record",
-            {"sum": 3_600_000, "distinct": 2_400_000, "large": 2_400_000, "session": 2_400_000} | QUERIES,
+            {"sum": 8 * EPOCH, "distinct": 4 * EPOCH, "large": 2 * EPOCH, "session": 4 * EPOCH} | QUERIES,
         ),
-        _sparkstate("sparkstate-hashmap-batches", "batches", {"sum": 6 * M, "distinct": 3_600_000}),
+        _sparkstate("sparkstate-hashmap-batches", "batches", {"sum": 15 * EPOCH, "distinct": 8 * EPOCH}),
         _sparkstate(
             "sparkstate-rocksdb-batches",
             "batches",
-            {"sum": 6 * M, "distinct": 2_400_000, "large": 2_400_000},
+            {"sum": 15 * EPOCH, "distinct": 5 * EPOCH, "large": 2 * EPOCH},
         ),
-        _sparkstate("sparkstate-hashmap-added", "added", {"sum": 6 * M}, each_row=False),
-        _sparkstate("sparkstate-rocksdb-added", "added", {"sum": 6 * M}, each_row=False),
-        _flink("flink-sql-hashmap", {"sum": 6 * M, "distinct": 3 * M, "session": 4 * M} | FLINK_QUERIES),
+        _sparkstate("sparkstate-hashmap-added", "added", {"sum": 15 * EPOCH}, each_row=False),
+        _sparkstate("sparkstate-rocksdb-added", "added", {"sum": 15 * EPOCH}, each_row=False),
+        _flink("flink-sql-hashmap", {"sum": 12 * M, "distinct": 4 * M, "session": 4 * M} | FLINK_QUERIES),
         _flink("flink-sql-rocksdb", {"sum": 3 * M, "distinct": 2 * M, "session": 2 * M} | FLINK_QUERIES),
-        _flink("flink-sql-hashmap-mini-batch", {"sum": 6 * M}, mini_batch="1 s"),
+        _flink("flink-sql-hashmap-mini-batch", {"sum": 12 * M}, mini_batch="1 s"),
         _flink("flink-sql-rocksdb-mini-batch", {"sum": 6 * M}, mini_batch="1 s"),
-        _flink("flink-datastream-hashmap", {"sum": 10 * M, "distinct": 4 * M, "session": 6 * M}),
+        _flink("flink-datastream-hashmap", {"sum": 20 * M, "distinct": 6 * M, "session": 6 * M}),
         # Of ``large``, it did not end a run of four million rows within the ten minutes that a run may take.
         _flink(
             "flink-datastream-rocksdb",
@@ -95,7 +102,7 @@ CONTENDERS = {
             "spark-windows",
             "spark",
             "SQL",
-            {"session": 2_400_000} | QUERIES,
+            {"session": 2 * EPOCH} | QUERIES,
             {"function": "windows"},
             epoch_rows=EPOCH,
         ),

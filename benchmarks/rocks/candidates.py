@@ -13,6 +13,7 @@ import rocksdict
 from sparkstate.backends.rocksdb import native
 from sparkstate.backends.rocksdb.effective import EffectiveOptions
 from sparkstate.backends.rocksdb.factory import RocksDBStoreFactory
+from sparkstate.backends.rocksdb.index_parts import IndexParts
 from sparkstate.clock import Clock
 from sparkstate.settings import StateBackendSettings
 
@@ -65,6 +66,8 @@ class TrialFactory(RocksDBStoreFactory):
         super().__init__(settings, directory, clock)
         self._candidate = candidate
         self._bare = self.options if candidate is None else (BEFORE | candidate).applied_to(self.options)
+        if candidate is not None:  # it keeps the form of the index that it names
+            self.index_parts = IndexParts(False, self.plan.cache, clock)
 
     def _new_options(self, families: int) -> tuple[Any, list[Any]]:
         if self._candidate is None:

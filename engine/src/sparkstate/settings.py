@@ -56,6 +56,13 @@ class StateBackendSettings:
     native_metrics: tuple[str, ...] = ()
     """Flink's names of the native metrics that are on, e.g. ``estimate-num-keys``."""
 
+    @property
+    def state_bytes(self) -> int:
+        """Per slot: what state may take, on the heap or in the backend; 0 = nothing says it."""
+        if self.type == "hashmap":
+            return self.heap_state_bytes
+        return self.fixed_memory_bytes or self.managed_memory_bytes or 0
+
 
 @dataclass(frozen=True, kw_only=True)
 class CheckpointSettings:

@@ -20,7 +20,7 @@ _M_ARENA_MAX = -8
 _MAPPED_FROM = 64 * 1024
 _TRIMMED_FROM = 512 * 1024
 _LARGEST = 64
-"""So many times those sizes with managed memory of 256 MiB and more; those sizes themselves up to 64 MiB, where a few
+"""So many times those sizes with 256 MiB and more for a slot's state; those sizes themselves up to 64 MiB, where a few
 MiB more would be beyond what a slot may take."""
 _LEAST_MEMORY, _MOST_MEMORY = 64 << 20, 256 << 20
 
@@ -35,11 +35,11 @@ ENVIRONMENT: Mapping[str, str] = MappingProxyType(
 threads have arenas by then, which others inherit (50 MiB, measured)."""
 
 
-def limit_arenas(managed_bytes: int = 0) -> None:
+def limit_arenas(state_bytes: int = 0) -> None:
     """One arena, and large blocks mapped by themselves. Call it before the process starts threads: those that run
     keep the arena they have. Where there is no glibc nothing is done.
 
-    ``managed_bytes`` is the slot's managed memory. The larger it is, the larger are the blocks that stay in the
+    ``state_bytes`` is what the slot's state may take. The larger it is, the larger are the blocks that stay in the
     process when they are freed. Functions on batches take arrays of some 100 KB for a moment, and each new page costs:
     with 1 MiB and 8 MiB instead of the least sizes, 14 epochs of windows had 54,000 instead of 280,000 page faults in
     each slot, and took a fifth less processor time there. Resident memory of 256 MiB managed grew by 6 MiB at its peak.
@@ -48,7 +48,7 @@ def limit_arenas(managed_bytes: int = 0) -> None:
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
-        share = (managed_bytes - _LEAST_MEMORY) / (_MOST_MEMORY - _LEAST_MEMORY)
+        share = (state_bytes - _LEAST_MEMORY) / (_MOST_MEMORY - _LEAST_MEMORY)
         times = max(1, min(_LARGEST, int(_LARGEST * share)))
         mallopt(_M_ARENA_MAX, 1)
         mallopt(_M_MMAP_THRESHOLD, times * _MAPPED_FROM)

@@ -34,7 +34,7 @@ class SlotRuntime:
 
     def __init__(self, plan: SlotPlan, directory: Path, clock_: clock.Clock, phases_: phases.Phases) -> None:
         self.plan = plan
-        allocation.limit_arenas(plan.backend.fixed_memory_bytes or plan.backend.managed_memory_bytes or 0)
+        allocation.limit_arenas(plan.backend.state_bytes)
         self._phases = phases_
         self._state = SlotState(plan, directory, clock_)
         self._epochs = Epochs(self._state, phases_, clock_)

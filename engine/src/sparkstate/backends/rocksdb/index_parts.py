@@ -1,8 +1,8 @@
 """Whether RocksDB's files have their index and filter whole, or in parts that are read one by one.
 
-Theory. A look into the filter of a whole file takes a third of the time that it takes in parts, where the right part
-has to be found first. But a whole one comes into the cache as one block, with the index of all keys for the sake of
-one. So it pays as long as all of them stay in the cache, and costs most where they do not (RFC 0064 has the figures).
+Theory. A look into a filter in parts takes longer, because the right part has to be found first. But a whole one comes
+into the cache as one block, with all keys for the sake of one. So it pays as long as all of them stay in the cache, and
+costs most where they do not (RFC 0064 has the figures).
 How much they take is known only when the state is there, so files are written whole at first, and in parts from the
 moment on at which they take too much. Files that are there stay as they are until they are merged.
 """
