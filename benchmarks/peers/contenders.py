@@ -51,14 +51,14 @@ def _pyflink(name: str, rows: int, **others: int) -> Contender:
 
 QUERIES = {
     "q3": 6 * EPOCH,
-    "q5": 2 * EPOCH,
+    "q5": 5 * EPOCH,
     "q7": 4 * EPOCH,
     "q8": 4 * EPOCH,
-    "q11": 3 * EPOCH,
-    "q12": 4 * EPOCH,
+    "q11": 4 * EPOCH,
+    "q12": 6 * EPOCH,
 }
-"""Nexmark's with micro-batches. Lengths are such that all queries on all engines take about half an hour."""
-FLINK_QUERIES = {"q3": 9 * M, "q5": 1_500_000, "q7": 4 * M, "q8": 6 * M, "q11": 1_500_000, "q12": 4 * M}
+"""Nexmark's with micro-batches. Lengths are such that all queries on all engines take about an hour."""
+FLINK_QUERIES = {"q3": 9 * M, "q5": 6 * M, "q7": 6 * M, "q8": 6 * M, "q11": 4 * M, "q12": 6 * M}
 
 CONTENDERS = {
     contender.name: contender
@@ -102,7 +102,7 @@ CONTENDERS = {
             "spark-windows",
             "spark",
             "SQL",
-            {"session": 2 * EPOCH} | QUERIES,
+            {"session": 2 * EPOCH} | QUERIES | {"q5": 2 * EPOCH, "q11": 2 * EPOCH},
             {"function": "windows"},
             epoch_rows=EPOCH,
         ),
