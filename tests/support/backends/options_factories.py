@@ -126,13 +126,8 @@ class WithoutFilter(RocksDBOptionsFactory):
         return current_options.set_table_format_config(BlockBasedTableConfig().set_bloom_bits_per_key(0.0))
 
 
-class WholeFilters(RocksDBOptionsFactory):
+class WholeFilters(WithoutFilter):
     """Filters that are never in parts."""
-
-    def create_db_options(
-        self, current_options: DBOptions, handles_to_close: MutableSequence[Any]
-    ) -> DBOptions:
-        return current_options
 
     def create_column_options(
         self, current_options: ColumnFamilyOptions, handles_to_close: MutableSequence[Any]
