@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from support.backends import cells
 from support.backends.cells import commit
+from support.backends.written_options import options_of
 
 from sparkstate.backends.rocksdb import explained, keys
 from sparkstate.settings import StateBackendSettings
@@ -38,6 +39,6 @@ def test_the_last_word_in_the_documented_order_is_the_one_that_is_told():
 def test_what_is_told_is_what_rocksdb_has(make_slot, options):
     store = make_slot(options=options).store()
     commit(store, cells.values({1: 1}))
-    text = max(store.database().path.glob("OPTIONS-*")).read_text()
+    text = options_of(store.database().path)
     section = text[text.index('TableOptions/BlockBasedTable "op/total"') :]
     assert f"block_size={told(options=options)['block.blocksize'][0]}\n" in section

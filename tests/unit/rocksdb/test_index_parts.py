@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from support.backends import cells, options_factories
 from support.backends.cells import VALUES, commit, group_of
+from support.backends.written_options import options_of, sections_of
 
 from sparkstate import errors
 from sparkstate.backends.base import DELETED
@@ -39,9 +40,7 @@ def test_files_are_in_parts_from_a_sixteenth_of_the_cache_on_and_whole_below_hal
 
 def form_of(database: Path) -> tuple[str, str]:
     """Index and filter of files from now on, as RocksDB tells them of the family of the state."""
-    text = max(database.glob("OPTIONS-*")).read_text()
-    family = text[text.index('[TableOptions/BlockBasedTable "op/total"]') :]
-    found = dict(line.strip().split("=", 1) for line in family.splitlines() if "=" in line)
+    found = sections_of(database)['TableOptions/BlockBasedTable "op/total"']
     return found["index_type"], found["partition_filters"]
 
 
@@ -104,7 +103,7 @@ def test_a_new_state_and_an_overlay_on_disk_have_the_form_of_the_slot(make_slot)
     spill = slot.factory.create_spill({0: store}, [0] * 128, folder)
     spill.add([cells.values({"a": "b"}, cells.NAMES)], {"a": 1})
     for database in (store.database().path, folder / "db"):
-        assert "partition_filters=true" in max(database.glob("OPTIONS-*")).read_text().split("op/names")[-1]
+        assert "partition_filters=true" in options_of(database).split("op/names")[-1]
 
 
 def test_nobody_looks_more_often_than_every_two_seconds(make_slot, monkeypatch):

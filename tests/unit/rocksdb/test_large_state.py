@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from support.backends import cells, options_factories
 from support.backends.cells import VALUES, commit, group_of
+from support.backends.written_options import options_of
 
 from sparkstate.backends.base import ShardStore
 
@@ -16,11 +15,6 @@ PARTS = {"memory.partitioned-index-filters": "true"}
 BEFORE = {**WITHOUT, **WHOLE}
 HIGH_MEM = "SPINNING_DISK_OPTIMIZED_HIGH_MEM"
 FACTORIES = "support.backends.options_factories"
-
-
-def options_of(database: Path) -> str:
-    """The newest file in which RocksDB tells the options that it has."""
-    return max(database.glob("OPTIONS-*")).read_text()
 
 
 def values_of(store: ShardStore, count: int) -> list[object]:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from support.backends import cells, options_factories
 from support.backends.cells import commit
+from support.backends.written_options import sections_of
 
 from sparkstate import errors
 from sparkstate.backends.rocksdb import effective, keys, memory, predefined
@@ -29,16 +30,7 @@ def resolve(**given):
 def options_file(store):
     """The newest OPTIONS file of a store as {section: {option: value}}."""
     commit(store, cells.values({1: 1}))
-    paths = sorted(store.database().path.glob("OPTIONS-*"))
-    sections: dict[str, dict[str, str]] = {}
-    for line in paths[-1].read_text().splitlines():
-        text = line.strip()
-        if text.startswith("["):
-            section = sections.setdefault(text.strip("[]"), {})
-        elif "=" in text:
-            name, _, value = text.partition("=")
-            section[name] = value
-    return sections
+    return sections_of(store.database().path)
 
 
 def parts(store):

@@ -141,7 +141,7 @@ def resolve(
     if plan.bounded:
         _manage(plan, column)
         in_parts = _in_parts(parsed.own["memory.partitioned-index-filters"], column)
-    found = EffectiveOptions(
+    return EffectiveOptions(
         db=db.values(),
         column=column.values(),
         table=column.table.values(),
@@ -155,7 +155,6 @@ def resolve(
         chosen=frozenset(chosen | parsed.given["column"].keys()),
         in_parts=in_parts,
     )
-    return found.with_parts(bool(in_parts))
 
 
 def _record(db: DBOptions, column: ColumnFamilyOptions, given: Mapping[str, Mapping[str, Any]]) -> None:

@@ -183,11 +183,11 @@ class RocksDBStoreFactory:
     def _build(self, options: effective.EffectiveOptions, families: int) -> tuple[Any, list[Any]]:
         # A store is opened at its first use, when the slot has made all of its stores.
         filtered = options.with_memtable_filters(len(self._stores) * families)
-        filtered = filtered.with_parts(self.index_parts.wanted)
-        return native.build_options(filtered, self._memory, metrics.needs_statistics(self._metric_names))
+        formed = filtered.with_parts(self.index_parts.wanted)
+        return native.build_options(formed, self._memory, metrics.needs_statistics(self._metric_names))
 
     def _before_write(self) -> None:
-        """Of a store."""
+        """Give new files of all stores the right form, and make room."""
         for database in self.index_parts.look(self._databases):
             with _closed_meanwhile(database):
                 database.write_in_parts(self.index_parts.wanted)

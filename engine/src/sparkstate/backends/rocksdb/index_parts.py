@@ -2,9 +2,9 @@
 
 Theory. A look into a filter in parts takes longer, because the right part has to be found first. But a whole one comes
 into the cache as one block, with all keys for the sake of one. So it pays as long as all of them stay in the cache, and
-costs most where they do not (RFC 0064 has the figures).
-How much they take is known only when the state is there, so files are written whole at first, and in parts from the
-moment on at which they take too much. Files that are there stay as they are until they are merged.
+costs most where they do not (RFC 0064 has the figures). How much they take is known only when the state is there, so
+files are written whole at first, and in parts from the moment on at which they take too much. Files that are there stay
+as they are until they are merged.
 """
 
 from __future__ import annotations
