@@ -201,9 +201,10 @@ def test_the_engine_has_exactly_the_crds_rules() -> None:
     [
         ({"shards": 16}, {"shards": 16}, ""),
         ({"shards": 16}, {"shards": 32}, "spec.shards"),
-        ({"shards": 16}, {}, "spec.shards"),
+        ({"shards": 16}, {}, ""),  # the remedy for a number that is not that of the job's state
         ({}, {"shards": 16}, ""),
         ({"maxParallelism": 128}, {"maxParallelism": 256}, "spec.maxParallelism"),
+        ({"maxParallelism": 128}, {}, ""),
         (
             {"configuration": {"pipeline.max-parallelism": "128"}},
             {"configuration": {"pipeline.max-parallelism": "128", "parallelism.default": "3"}},
@@ -214,11 +215,8 @@ def test_the_engine_has_exactly_the_crds_rules() -> None:
             {"configuration": {"pipeline.max-parallelism": "64"}},
             "spec.configuration",
         ),
-        (
-            {"configuration": {"pipeline.max-parallelism": "128"}},
-            {"maxParallelism": 128},
-            "spec.configuration",
-        ),
+        ({"configuration": {"pipeline.max-parallelism": "128"}}, {"maxParallelism": 128}, ""),
+        ({"configuration": {"pipeline.max-parallelism": "128"}}, {"configuration": {}}, ""),
     ],
     ids=str,
 )

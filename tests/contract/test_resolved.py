@@ -79,9 +79,10 @@ def by_engine(spec: Mapping[str, Any], defaults: Mapping[str, Any]) -> JobSettin
 def restorable(spec: Mapping[str, Any]) -> dict[str, Any]:
     """Without what the operator replaces for each attempt, and with a storage that a pod can reach."""
     kept = {name: value for name, value in spec.items() if name != "restoreFrom"}
-    told = kept.get("checkpointing", {})
-    if "://" not in told.get("storage", "://") and not told["storage"].startswith("/"):
-        kept["checkpointing"] = {**told, "storage": "file:///base/state"}
+    for name in ("checkpointing", "savepoints"):
+        told = kept.get(name, {})
+        if "://" not in told.get("storage", "://") and not told["storage"].startswith("/"):
+            kept[name] = {**told, "storage": f"file:///base/{name}"}
     return kept
 
 

@@ -69,6 +69,19 @@ def test_spark_reads_a_value_back_under_its_own_type(spark: Any, tmp_path: Path,
     assert is_same(row["v"], frame.first()["v"])
 
 
+@pytest.mark.parametrize("kind", ["float", "double"])
+def test_spark_reads_back_numbers_that_are_not_finite_from_csv(spark: Any, tmp_path: Path, kind: str) -> None:
+    values = [1.5, math.nan, math.inf, -math.inf, None, -2.0]
+    column = pa.array(values, pa.float32() if kind == "float" else pa.float64())
+    table = pa.table({"v": pa.chunked_array([column[:2], column[2:]]), "n": list(range(len(values)))})
+    file_sink._WRITERS["csv"](table, tmp_path / "file.csv", {})
+    reader = spark.read.schema(f"v {kind}, n int").option("header", True).option("mode", "FAILFAST")
+    rows = reader.csv(str(tmp_path / "file.csv")).orderBy("n").collect()
+    assert [is_same(row["v"], wanted) for row, wanted in zip(rows, values, strict=True)] == [True] * len(
+        values
+    )
+
+
 @pytest.mark.parametrize("form", ["json", "csv"])
 def test_spark_reads_back_times_in_years_that_python_does_not_have(
     spark: Any, tmp_path: Path, form: str

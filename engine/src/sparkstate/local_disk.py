@@ -27,6 +27,14 @@ def is_full(told: str) -> bool:
     return any(words in told for words in _FULL)
 
 
+def full(what: str, folder: Path) -> errors.StorageUnavailable:
+    """For something that cannot begin: ``what`` says so, as the begin of a sentence. Waiting is right, as for a full
+    volume of the checkpoints, and no restart strategy counts it."""
+    return errors.StorageUnavailable(
+        f"{what}: the disk of {folder} is full. Free some space there. {LARGER_VOLUME}"
+    )
+
+
 def has_no_room(folder: Path) -> bool:
     """Whether the disk of ``folder`` has hardly a byte or a file left. A quota is not seen. False where the
     folder is gone."""

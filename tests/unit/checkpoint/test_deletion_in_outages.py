@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 from support.storage.checkpoints import take
 from support.storage.stores import HookedStore, ManualClock
@@ -105,3 +107,28 @@ def test_files_of_a_checkpoint_whose_record_may_be_in_the_log_wait_for_the_tombs
     with pytest.raises(errors.StorageUnavailable):
         checkpoints.discard(1)
     assert {info.key for info in store.list("chk-")} == taken.paths() | {"chk-1/_metadata"}
+
+
+def test_a_fenced_driver_makes_room_with_its_own_files_only(store, tmp_path):
+    """Its successor may use the same number. The guard's thread reads the successor's incarnation into the one state
+    that all threads see."""
+    log = LineageLog(store, ManualClock()).claim(1, "me")
+    log.begin_incarnation("")
+    sleeper = CompletedCheckpointStore(store, log)
+    newer = LineageLog(store.store, ManualClock()).claim(2, "another")
+    newer.begin_incarnation("")
+    other = CompletedCheckpointStore(store.store, newer)
+    assert other.next_checkpoint_id() == 1
+    theirs = take(store.store, tmp_path, {0: {**FILES, "1.sst": b"1" * 40}}, checkpoint_id=1, incarnation=2)
+    other.commit(theirs)
+
+    def full(operation, key):
+        if operation == "put_if_absent":
+            with contextlib.suppress(errors.Fenced):
+                log.check()
+            raise errors.StorageUnavailable("No space left on device")
+
+    store.before = full
+    with pytest.raises(errors.SparkstateError):
+        sleeper.discard(1)
+    assert theirs.paths() <= {info.key for info in store.store.list("")}

@@ -72,6 +72,22 @@ def job(root, opened, tmp_path):
     return Job(root, opened, tmp_path)
 
 
+def test_a_savepoint_by_another_path_of_its_storage_is_refused(root, opened, tmp_path, job):
+    """The log would not learn of it, and what a restart needs would be gone."""
+    if not root.url.startswith("file:"):
+        pytest.skip("another path is that of a symbolic link")
+    url = job.savepoint()
+    alias = tmp_path / "alias"
+    alias.symlink_to(naming.local_path(root.url))
+    other = naming.join_url(f"file://{alias}", url.removeprefix(root.url).lstrip("/"))
+    before = keys(root)
+    with pytest.raises(errors.StorageError, match=f"is the savepoint {url} by another path"):
+        purge.delete_savepoint(other, opened, ManualClock())
+    assert keys(root) == before
+    assert purge.delete_savepoint(other, opened, ManualClock(), force=True)
+    assert keys(root) != before
+
+
 def keys(store, prefix=""):
     return [info.key for info in store.list(prefix)]
 

@@ -29,10 +29,30 @@ def test_an_address_is_read(listen: str, found: tuple[str, int]) -> None:
     assert server.parse(listen) == found
 
 
-@pytest.mark.parametrize("listen", ["8480", "::1:8480", "host:", "[::1]", "[::1:1", "host:x", ""])
+NO_ADDRESSES = [
+    "8480",
+    "::1:8480",
+    "host:",
+    "[::1]",
+    "[::1:1",
+    "host:x",
+    "",
+    "h:65536",
+    f"h:{'9' * 5000}",
+    "h:٣",
+]
+
+
+@pytest.mark.parametrize("listen", NO_ADDRESSES)
 def test_what_is_no_address_is_refused_with_the_three_forms(listen: str) -> None:
     with pytest.raises(errors.SpecInvalid, match=r"host:port, \[IPv6 address\]:port, or :port"):
         server.parse(listen)
+
+
+def test_a_host_that_no_name_can_be_is_refused() -> None:
+    """Python has no OSError for it, and the driver was started again and again."""
+    with pytest.raises(errors.SpecInvalid, match=r"cannot listen on a\.\.b:0"):
+        server.ControlServer(control_job.InMemoryJob(), keys.of_token(TOKEN), "a..b")
 
 
 def answering(host: str) -> set[str]:

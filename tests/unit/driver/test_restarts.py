@@ -250,22 +250,44 @@ def test_a_jvm_that_is_killed_during_the_start_is_named_too(
 KAFKA = ("topic", "partition")
 
 
+TAKEN = graph.Source(frame=cast("Any", None), parts=KAFKA, has_taken_parts=True)
+NAMED = dataclasses.replace(TAKEN, has_taken_parts=False)
+FILES = graph.Source(frame=cast("Any", None), of_input=1)
+
+
 @pytest.mark.parametrize(
-    ("stored", "taken", "kept"),
+    ("stored", "sources", "kept"),
     [
-        pytest.param({"source_watermarks": {"0": 5}}, True, (), id="one watermark stored"),
-        pytest.param({"source_watermarks": {"0": 5}}, False, KAFKA, id="the job names them"),
+        pytest.param({"source_watermarks": {"0": 5}}, [TAKEN], [()], id="one watermark stored"),
+        pytest.param({"source_watermarks": {"0": 5}}, [NAMED], [KAFKA], id="the job names them"),
         pytest.param(
-            {"source_watermarks": {"0": 5}, "source_parts": {"0": {"{}": 5}}}, True, KAFKA, id="parts"
+            {"source_watermarks": {"0": 5}, "source_parts": {"0": {"{}": 5}}}, [TAKEN], [KAFKA], id="parts"
         ),
-        pytest.param({}, True, KAFKA, id="no row yet"),
+        pytest.param({}, [TAKEN], [KAFKA], id="no row yet"),
+        pytest.param(
+            {"source_watermarks": {"1": 5}}, [TAKEN, FILES], [KAFKA, ()], id="rows of another input alone"
+        ),
+        pytest.param(
+            {"source_watermarks": {"0": 5, "1": 5}},
+            [TAKEN, FILES],
+            [(), ()],
+            id="one watermark of each input",
+        ),
+        pytest.param(
+            {"source_watermarks": {"0": 5, "1": 5}},
+            [TAKEN, dataclasses.replace(NAMED, of_input=1)],
+            [(), KAFKA],
+            id="the job names those of one input",
+        ),
+        pytest.param(
+            {"source_watermarks": {"0": 5}}, [TAKEN, TAKEN], [(), ()], id="another source of the same input"
+        ),
     ],
 )
 def test_state_with_one_watermark_gets_partitions_by_the_jobs_word_alone(
-    tmp_path: Path, stored: dict[str, Any], taken: bool, kept: tuple[str, ...]
+    tmp_path: Path, stored: dict[str, Any], sources: list[graph.Source], kept: list[tuple[str, ...]]
 ) -> None:
-    frame: Any = None
-    declared = graph.Graph(sources=[graph.Source(frame=frame, parts=KAFKA, has_taken_parts=taken)])
+    declared = graph.Graph(sources=sources)
     declared.operators["op"] = cast("graph.Operator", None)
     metadata = checkpoints.metadata([checkpoints.inline_shard(0), checkpoints.inline_shard(1)], **stored)
     plan = RestorePlan("checkpoint", "checkpoint 1 was found", "file:///somewhere/chk-1")
@@ -285,9 +307,12 @@ def test_state_with_one_watermark_gets_partitions_by_the_jobs_word_alone(
     for _ in range(2):
         with pytest.raises(errors.SlotLost):
             JobDriver._run_incarnation(driver, cast("Parts", parts))
-    assert declared.sources[0].parts == kept
+    assert [each.parts for each in declared.sources] == kept
+    assert [each.may_be_skewed for each in declared.sources] == [
+        each.parts != parts for each, parts in zip(sources, kept, strict=True)
+    ]
     notices = [n for n in driver.context.view.status().notices if "has one watermark" in n]
-    assert len(notices) == (0 if kept else 1)
+    assert len(notices) == (0 if kept == [each.parts for each in sources] else 1)
 
 
 def test_a_final_failure_is_told_although_nobody_learns_from_the_storage_whether_it_is_fenced(

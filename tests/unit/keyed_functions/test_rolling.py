@@ -126,6 +126,22 @@ def test_a_sum_that_its_column_cannot_hold_fails_with_the_remedy() -> None:
         function._narrowed(pa.array([300]), pa.int8())
 
 
+def test_a_sum_of_floats_that_would_be_infinite_fails_with_the_remedy() -> None:
+    """Arrow's cast does not tell it."""
+    function = RollingBatches(rolling("sum", Types.FLOAT()))
+    with pytest.raises(errors.StateError, match=r"6e\+38 would become infinite in float; .* to double"):
+        function._narrowed(pa.array([1.0, 6e38]), pa.float32())
+    infinite = function._narrowed(pa.array([float("inf"), 3e38, None]), pa.float32())
+    assert infinite.to_pylist()[::2] == [float("inf"), None]
+
+
+@pytest.mark.parametrize("value", [3.4028235e38, 3.40282352e38, -3.4028235e38, float("inf"), float("nan")])
+def test_the_largest_sum_of_floats_is_taken(value: float) -> None:
+    limit = rolling("sum", Types.FLOAT()).limit()
+    assert limit is not None
+    assert limit(value) is None
+
+
 def test_a_sum_of_decimals_is_exact() -> None:
     """Python itself rounds to 28 digits."""
     large = decimal.Decimal(10**37)
@@ -150,6 +166,9 @@ def test_a_sum_of_bigint_wraps_around_and_is_refused_where_a_row_may_be_rejected
 DECIMAL = decimal.Decimal
 TOO_LARGE: dict[str, tuple[Any, Any, list[Any], str]] = {
     "int": (Types.INT(), None, [2**31 - 1, 7, -5], "2147483654 .*type INT; cast the column to bigint"),
+    "float": (
+        Types.FLOAT(), None, [3e38, 3e38, -1e38], r"6e\+38 would become infinite in float; cast the column to double",
+    ),
     "decimal": (
         Types.BIG_DEC(), (3, 1), [DECIMAL("99.9"), DECIMAL("0.1"), DECIMAL("-5")],
         r"100\.0 is not a decimal\(3,1\); cast the column to a wider decimal",

@@ -238,6 +238,49 @@ def test_set_gives_one_value_by_the_schemas_type() -> None:
     assert manifest.spec["restart"]["exponentialDelay"] == {"jitterFactor": 0.2}
 
 
+@pytest.mark.parametrize(
+    ("text", "fragment"),
+    [
+        ("spec.slots=1:30", "spec.slots"),
+        ("spec.slots=1_0", "spec.slots"),
+        ("spec.slots=2026-13-01", "spec.slots"),
+        ("spec.slots=2.0", "spec.slots"),
+        ("spec.slots=" + "9" * 5000, "--set spec.slots: "),
+        ("spec.slots=" + "[" * 5000, "--set spec.slots: "),
+        ("spec.slots=!!float abc", "--set spec.slots: "),
+        ("spec.checkpointing={interval: 5s, interval: 9s}", "interval appears twice"),
+        ("spec.driver={1: 2}", "the key 1 is not text"),
+        ("spec.sparkConf={on: x}", "the key True is not text"),
+        ("=3", "there is no field before '='"),
+        ("spec.restart.exponentialDelay.backoffMultiplier=.nan", "backoffMultiplier"),
+    ],
+)
+def test_what_set_gives_is_read_by_the_rules_of_the_manifest(text: str, fragment: str) -> None:
+    refused(f"{HEAD}spec:\n  pythonFile: job.py\n", fragment, overrides=(text,))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("slots", "2.0"), ("maxParallelism", "128.0"), ("checkpointing", "{retained: 3.0}"), ("slots", "true")],
+)
+def test_a_whole_number_with_a_fraction_is_refused(field: str, value: str) -> None:
+    """JSON Schema takes 2.0 for a whole number, and Python does not count by it."""
+    refused(
+        f"{HEAD}spec:\n  pythonFile: job.py\n  {field}: {value}\n", f"spec.{field}", "must be a whole number"
+    )
+
+
+@pytest.mark.parametrize("tagged", ["!!float abc", "!!bool x", "!!timestamp x"])
+def test_a_value_that_is_not_of_its_tags_type_is_refused(tagged: str) -> None:
+    refused(f"{HEAD}spec:\n  pythonFile: {tagged}\n", "does not fit its explicit tag")
+
+
+@pytest.mark.parametrize("annotations", ["text", "[a]", "5"])
+def test_annotations_that_are_no_mapping_are_refused(annotations: str) -> None:
+    text = f"{HEAD}  annotations: {annotations}\nspec:\n  pythonFile: job.py\n"
+    refused(text, "metadata.annotations: must be a mapping")
+
+
 def test_set_to_null_takes_a_field_away() -> None:
     assert load(f"{HEAD}spec:\n  module: a\n  slots: 0\n", ["spec.slots=null"]).spec == {"module": "a"}
 

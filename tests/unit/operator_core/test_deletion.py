@@ -88,11 +88,20 @@ OLDER = dataclasses.replace(
         pytest.param(deleted("purge"), "purged", id="data"),
         pytest.param(deleted("retain"), "ended", id="nothing is left"),
         pytest.param(deleted("purge", commands=(purging(succeeded=True),)), "ended", id="the data is gone"),
-        pytest.param(deleted("purge", namespace_terminating=True), "ended", id="no command can be made"),
+        pytest.param(deleted("purge", namespace_terminating=True), "given up", id="no command can be made"),
+        pytest.param(deleted("retain", namespace_terminating=True), "ended", id="no command is needed"),
     ],
 )
 def test_of_two_steps_of_a_deletion_the_first_is_taken(seen: observed.ObservedState, step: str) -> None:
     assert taken(look(seen)) == step
+
+
+def test_a_purge_that_the_end_of_the_namespace_cuts_off_is_told() -> None:
+    seen = deleted("purge", namespace_terminating=True)
+    (note,) = look(seen).notes
+    assert (note.reason, note.warning) == ("DeletionDegraded", True)
+    assert "the namespace is being deleted" in note.message
+    assert "stays" in note.message
 
 
 @pytest.mark.parametrize("policy", ["purge", "savepoint", "retain"])

@@ -97,7 +97,15 @@ def test_a_job_whose_newest_spec_has_not_run_stays() -> None:
     )
     refused = {"revision": "orders-2", "message": "no", "tries": 1, "nextTime": clock.text(late)}
     not_taken = finished(late, status={"completionTime": clock.text(NOW), "refused": refused})
-    for decision in (wrong, unkept, not_taken):
+    waiting = {"ttlSecondsAfterFinished": TTL_S, "image": "example/job:2", "state": "suspended"}
+    waits = decide(
+        observed.ObservedState(job({**status, "observedGeneration": 2}, generation=2, **waiting), late),
+        {name: revision(ttlSecondsAfterFinished=TTL_S)},
+        revision(**waiting),
+        "",
+        Config(),
+    )
+    for decision in (wrong, unkept, not_taken, waits):
         assert decision.status["phase"] == "Finished"
         assert not acts(decision, actions.DeleteJob)
 

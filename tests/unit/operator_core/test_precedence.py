@@ -202,6 +202,7 @@ def live(lives: int) -> None:
         now = NOW + timedelta(seconds=after_s)
         look(observed.ObservedState(newer_than(CHECKING), now, drivers=(pod(),), commands=commands))
     look(observed.ObservedState(newer_than(STORED), NOW, drivers=(pod(),)))
+    look(observed.ObservedState(newer_than(CHECKING), NOW, drivers=(pod(deleting_at=NOW),)))
     large = job(STORED, generation=2, params={str(number): "x" * 8000 for number in range(20)})
     look(observed.ObservedState(large, NOW, drivers=(pod(),)))
     ending = pod(ready=False, deleting_at=NOW)

@@ -122,6 +122,12 @@ def test_executors_are_as_many_as_the_slots_need() -> None:
         ),
         ({}, {"checkpointing": {"storage": "data"}}, "a relative path has no meaning in a pod"),
         (
+            {"restoreFrom": {"uri": "sp-1"}},
+            {},
+            "spec.restoreFrom.uri: a relative path has no meaning in a pod",
+        ),
+        ({"savepoints": {"storage": "sp"}}, {}, "spec.savepoints.storage: a relative path has no meaning"),
+        (
             {"checkpointing": {"storage": None}},
             {"checkpointing": {}},
             r"storage: is missing; name a URL such as",

@@ -183,3 +183,33 @@ def test_state_is_written_from_columns_of_polars():
                 assert self.kept.get(keys).to_pylist() == ["x", None]
 
     ops.run(ops.make_operator(Keep()), ("a", 1, 5), ("b", 2, 5))
+
+
+DOUBLE, FLOAT = pa.float64(), pa.float32()
+SHAPES: dict[str, tuple[Callable[[pa.DataType], pa.DataType], Callable[[Any], Any]]] = {
+    "alone": (lambda kind: kind, lambda value: value),
+    "list": (pa.list_, lambda value: [1.0, value]),
+    "list of one": (lambda kind: pa.list_(kind, 1), lambda value: [value]),
+    "struct": (lambda kind: pa.struct({"n": pa.int64(), "v": kind}), lambda value: {"n": 1, "v": value}),
+    "map": (lambda kind: pa.map_(pa.string(), kind), lambda value: [("a", value)]),
+    "list of structs": (lambda kind: pa.list_(pa.struct({"v": kind})), lambda value: [{"v": value}]),
+}
+
+
+@pytest.mark.parametrize(("kind", "made"), SHAPES.values(), ids=SHAPES)
+def test_a_number_that_would_become_infinite_is_refused_as_it_is_in_a_row(kind: Any, made: Any) -> None:
+    wanted = pa.schema([("v", kind(FLOAT))])
+
+    def fitted(*values: Any) -> list[Any]:
+        given = [None if value is None else made(value) for value in values]
+        column = pa.concat_arrays(
+            [pa.array([made(1e300)], kind(DOUBLE)), pa.array(given, kind(DOUBLE))]
+        ).slice(1)
+        return frames.fitted(pa.record_batch([column], names=["v"]), wanted).column(0).to_pylist()
+
+    fine = [1.5, None, float("inf"), -3.0]
+    assert fitted(*fine) == pa.array([None if v is None else made(v) for v in fine], kind(FLOAT)).to_pylist()
+    with pytest.raises(
+        frames.FrameError, match=r"'v': -1e\+300 would become infinite in .*declare it as double"
+    ):
+        fitted(1.5, None, float("inf"), -1e300)

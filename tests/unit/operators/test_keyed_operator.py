@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import pathlib
 import re
 
 import pyarrow as pa
@@ -277,6 +278,46 @@ def test_reading_an_unknown_or_a_pickled_state_is_refused():
         operator.read_state("other", "a")
     with pytest.raises(errors.StateError, match="runs code"):
         operator.read_state("any", "a")
+
+
+class Bomb:
+    """An object whose unpickling leaves a trace."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return (pathlib.Path.touch, (self.path,))
+
+
+PICKLED = Types.PICKLED_BYTE_ARRAY()
+
+
+@pytest.mark.parametrize(
+    ("declared", "made"),
+    [
+        (Types.LIST(PICKLED), lambda bomb: [bomb]),
+        (Types.ROW([PICKLED]), lambda bomb: (bomb,)),
+        (Types.TUPLE([Types.LONG(), PICKLED]), lambda bomb: (1, bomb)),
+        (Types.MAP(Types.STRING(), PICKLED), lambda bomb: {"a": bomb}),
+        (Types.LIST(Types.ROW([Types.LIST(PICKLED)])), lambda bomb: [([bomb],)]),
+    ],
+    ids=["list", "row", "tuple", "map", "deeper"],
+)
+def test_reading_a_state_with_something_pickled_in_it_runs_no_code(tmp_path, declared, made):
+    class Pickles(KeyedProcessFunction):
+        def open(self, ctx):
+            self.any = ctx.get_state(ValueStateDescriptor("any", declared))
+
+        def process_element(self, value, ctx):
+            self.any.update(made(Bomb(tmp_path / "trace")))
+            return ()
+
+    operator = ops.make_operator(Pickles())
+    ops.run(operator, ("a", 1, 1))
+    with pytest.raises(errors.StateError, match="runs code"):
+        operator.read_state("any", "a")
+    assert not (tmp_path / "trace").exists()
 
 
 def test_the_cycle_collector_is_back_after_a_batch_also_after_a_failure():

@@ -375,6 +375,15 @@ def test_functions_on_batches_have_the_same_life() -> None:
         assert [tuple(row) if not isinstance(row, tuple) else row for row in made.output()] == [(15,)]
 
 
+def test_something_pickled_within_operator_state_is_not_shown() -> None:
+    states = OperatorStates("op")
+    with states.at_once():
+        pairs = Types.ROW([Types.PICKLED_BYTE_ARRAY()])
+        states.get_list_state(ListStateDescriptor("pairs", pairs)).add((object,))
+    with pytest.raises(errors.StateError, match="runs code"):
+        states.shown("pairs")
+
+
 def test_a_number_that_json_does_not_have_is_shown_as_text_and_not_as_missing() -> None:
     states = OperatorStates("op")
     with states.at_once():

@@ -65,3 +65,16 @@ def make_slot(tmp_path: Path, clock: ManualClock) -> Iterator[Callable[..., Slot
 @pytest.fixture
 def slot(make_slot: Callable[..., Slot]) -> Slot:
     return make_slot()
+
+
+@pytest.fixture
+def limited(make_slot):
+    """Makes a slot whose buffers may take so many bytes."""
+
+    def make(limit: int, **given: Any) -> Any:
+        slot = make_slot(**given)
+        slot.memory = slot.factory._buffer_memory
+        slot.memory.limit = limit
+        return slot
+
+    return make

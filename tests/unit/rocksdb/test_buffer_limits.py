@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 import enum
 import threading
-from typing import Any
 
 import numpy as np
 import pytest
 from support.backends import cells
 from support.backends.cells import TIMERS, VALUES, commit, group_of
+from support.backends.column_changes import columns, marks, put, read
 
 from sparkstate import errors
 from sparkstate.backends import long_index
@@ -20,55 +20,11 @@ from sparkstate.backends.rocksdb.buffering import BufferMemory
 from sparkstate.backends.rocksdb.column_buffer import ColumnBuffer
 from sparkstate.backends.rocksdb.database import Database
 from sparkstate.backends.rocksdb.family import Family
-from sparkstate.backends.timer_columns import TimerColumns
-from sparkstate.backends.value_columns import ValueColumns
 from sparkstate.keygroups import KeyGroupRange
 from sparkstate.serde.types import Types
 
 KIB = 1024
 MOST = 2**63 - 1
-
-
-def columns(keys, value=1, present=True, spaces=None, is_new=None):
-    """Changes that write one value for all of these keys, or delete it."""
-    keys = np.array(keys, np.int64)
-    groups = np.array([group_of(key) for key in keys.tolist()], np.int32)
-    known = None if is_new is None else np.full(len(keys), not is_new)
-    cells_of = keys if spaces is None else long_index.pairs(keys, np.full(len(keys), spaces))
-    return ValueColumns(
-        cells_of, groups, np.full(len(keys), value, np.int64), np.full(len(keys), present), known
-    )
-
-
-def marks(stamp, keys, registered=True):
-    keys = np.array(keys, np.int64)
-    groups = np.array([group_of(key) for key in keys.tolist()], np.int32)
-    return TimerColumns(np.full(len(keys), stamp), keys, groups, np.full(len(keys), registered))
-
-
-def put(store, keys, value=1, **rest):
-    store.commit([TableChanges(VALUES, columns=columns(keys, value, **rest))], {})
-
-
-def read(store, keys, spec=VALUES):
-    groups = np.array([group_of(key) for key in keys], np.int32)
-    values, present = store.table(spec).get_columns(groups, np.array(keys, np.int64))
-    return [
-        value if is_there else None for value, is_there in zip(values.tolist(), present.tolist(), strict=True)
-    ]
-
-
-@pytest.fixture
-def limited(make_slot):
-    """Makes a slot whose buffers may take so many bytes."""
-
-    def make(limit: int, **given: Any) -> Any:
-        slot = make_slot(**given)
-        slot.memory = slot.factory._buffer_memory
-        slot.memory.limit = limit
-        return slot
-
-    return make
 
 
 @pytest.fixture

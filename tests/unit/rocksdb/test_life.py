@@ -17,6 +17,7 @@ from support.backends.cells import LISTS, MAPS, VALUES, commit, group_of
 
 from sparkstate import errors
 from sparkstate.backends.base import MapChange, StateKind, TableChanges, TableSpec
+from sparkstate.backends.hashmap.store import HashMapStoreFactory
 from sparkstate.backends.rocksdb import failures, store
 from sparkstate.backends.rocksdb.database import Database
 from sparkstate.keygroups import KeyGroupRange
@@ -304,3 +305,16 @@ def test_a_large_commit_is_written_in_small_batches(make_slot):
         range(500)
     )
     assert batched.table(MAPS).items(group_of(1), 1) == {"x": 5, "y" * 3000: 6}
+
+
+def test_a_savepoint_of_another_backend_with_a_value_beyond_the_limit_is_refused(slot, monkeypatch):
+    """It could be written, and never be read again."""
+    hashed = HashMapStoreFactory().create(0, KeyGroupRange(0, 127), slot.folder())
+    spec = TableSpec("op", "big", StateKind.VALUE, Types.LONG(), Types.STRING())
+    hashed.commit([TableChanges(spec, values={7: "x" * 100})], {7: group_of(7)})
+    taken = hashed.prepare_snapshot(1, slot.folder(), True)
+    files = {file.name: file.path for file in taken.files()}
+    with pytest.raises(
+        errors.StateError, match=r"state 'big' of operator 'op'.* has 103 bytes; RocksDB holds 64"
+    ):
+        limited(slot, 64, monkeypatch).restore(files, taken.format)

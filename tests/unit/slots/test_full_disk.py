@@ -6,15 +6,19 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from support.machine import volumes
 from support.slots import slots
 
 from sparkstate import errors
+from sparkstate.driver import starting
 from sparkstate.slots import protocol
 from sparkstate.slots.client import error_of
 from sparkstate.slots.starting import LocalSlots
+from sparkstate.spark import slotlaunch
 
 _FULL = r"its disk or quota is full: .*localStorage"
 _PAGE = 4096
@@ -92,3 +96,35 @@ def test_a_disk_without_room_for_a_file_is_full_as_well(tmp_path: Path) -> None:
         here = LocalSlots(volume.path, 1)
         with pytest.raises(errors.StorageUnavailable, match=r"is full"):
             here.start(1, slots.KEY, ())
+
+
+def test_a_slot_of_an_executor_for_which_the_disk_has_no_room_names_the_folder_and_takes_no_place(
+    volume: volumes.Volume, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its task answers: one that fails would end the driver, and with it all executors."""
+    monkeypatch.setattr(slotlaunch, "jvm_pid", os.getpid)
+    start = slotlaunch.StartSlot(str(volume.path / "slots"), 1, "", (), places=1)
+    volume.fill()
+    for _ in range(2):
+        (answer,) = start(iter([0]))
+        assert isinstance(answer, slotlaunch.NotStarted)
+        assert (answer.slot, answer.reason) == (0, "StorageUnavailable")
+        assert f"the disk of {volume.path / 'slots'} is full" in answer.message
+        assert "localStorage" in answer.message
+    assert list(volume.path.rglob("places-1/*")) == []
+    volume.free()
+
+
+def test_a_source_position_for_which_the_disk_has_no_room_is_waited_for(volume: volumes.Volume) -> None:
+    def seed(_: object, directory: Path, *, heartbeat: bool) -> None:
+        directory.mkdir(parents=True)
+        (directory / "offsets").write_bytes(bytes(100))
+
+    parts: Any = SimpleNamespace(job_storage=SimpleNamespace(seed_position=seed), heartbeat=False)
+    origin: Any = SimpleNamespace(restored=None)
+    volume.fill()
+    with pytest.raises(
+        errors.StorageUnavailable, match=rf"the disk of {volume.path}/query is full.*localStorage"
+    ):
+        starting._query(parts, origin, volume.path / "query" / "00001", cast("Any", None), cast("Any", None))
+    volume.free()

@@ -83,7 +83,7 @@ def test_another_failure_is_not_mistaken_for_waiting() -> None:
     def fail(_: int, __: int) -> Iterator[Any]:
         raise RuntimeError("no such module")
 
-    with pytest.raises(RuntimeError, match="no such module"):
+    with pytest.raises(errors.SlotLost, match=r"starts slot\(s\) 0, 1, 2: no such module"):
         launch(Executors(fail))
 
 
@@ -208,3 +208,14 @@ def test_slots_of_an_executor_that_is_still_there_are_what_they_were(
     assert [one.executor for one in found] == then
     assert [one.slot for one in found] == list(range(len(started)))
     assert sorted(one.tcp_port for one in found) == list(range(100, 100 + len(started)))
+
+
+def test_a_slot_that_cannot_be_started_is_told_as_what_it_is() -> None:
+    """Raised in a task it would be Java's, which ends the driver and all executors."""
+
+    def full(slot: int, _: int) -> Any:
+        refused = slotlaunch.NotStarted(slot, "StorageUnavailable", "the disk of /work is full")
+        return refused if slot == 1 else address(slot)
+
+    with pytest.raises(errors.StorageUnavailable, match="the disk of /work is full"):
+        launch(Executors(full))

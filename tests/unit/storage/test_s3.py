@@ -151,6 +151,41 @@ def test_a_request_whose_body_was_damaged_on_its_way_is_sent_again(s3, method):
     assert sent.count(method) == 2
 
 
+RELOADING = b"HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\nContent-Length: 18\r\n\r\n"
+
+
+@pytest.mark.s3
+@pytest.mark.parametrize("kind", ["GET", "HEAD", "list", "PUT"])
+def test_the_404_of_a_proxy_is_no_missing_object(s3, kind):
+    """One in front of the storage that is being reloaded knows no route to it. Read as a missing object, state that is
+    there was told to be gone."""
+    answered = []
+
+    def reloading_once(request):
+        asked = "list" if "list-type" in request.words[1] else request.words[0]
+        if asked != kind or answered:
+            return None
+        answered.append(request)
+        return RELOADING + (b"" if asked == "HEAD" else b"404 page not found")
+
+    open_store(f"s3://state/reloading-{kind}", s3.settings).put_if_absent("b", b"1")
+    with fault_proxy.FaultProxy(s3.port, instead=reloading_once) as proxy:
+        store = open_store(
+            f"s3://state/reloading-{kind}", dataclasses.replace(s3.settings, endpoint=proxy.endpoint)
+        )
+        found = {
+            "GET": lambda: store.get("b"),
+            "HEAD": lambda: store.head("b").size,
+            "list": lambda: [info.key for info in store.list("")],
+            "PUT": lambda: store.put_if_absent("c", b"2"),
+        }[kind]()
+        assert found == {"GET": b"1", "HEAD": 1, "list": ["b"], "PUT": None}[kind]
+        assert answered
+        for missing in (store.get, store.head):
+            with pytest.raises(errors.NotFound):
+                missing("none")
+
+
 def test_without_a_scheme_that_we_know_the_message_names_those_we_do():
     with pytest.raises(errors.SpecInvalid, match=r"'gs'.*file:// \(or a path\) and s3://"):
         open_store("gs://bucket/x", S3Settings())

@@ -38,8 +38,12 @@ class Deviation(Aggregate):
         some = counts > 0
         counts, means, squares, codes = counts[some], means[some], squares[some], codes[some]
         total = _sums(codes, counts, count)
+        # Relative to one mean of each group: equal values then have no distance, as in Spark, and large ones do not
+        # overflow.
+        near = np.zeros(count)
+        near[codes] = means
         with np.errstate(invalid="ignore", over="ignore"):  # infinities and NaN are values like others
-            mean = _sums(codes, counts * means, count) / np.maximum(total, 1)
+            mean = near + _sums(codes, counts * (means - near[codes]), count) / np.maximum(total, 1)
             distances = means - mean[codes]
             sums = _sums(codes, squares + counts * distances * distances, count)
         present = total > 0

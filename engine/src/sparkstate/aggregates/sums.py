@@ -1,8 +1,9 @@
 """Sums, counts and averages.
 
 Whole numbers are summed in 64 bits. Where Spark's ANSI mode is on, a sum that does not fit fails the epoch; otherwise
-it wraps around: both as Spark does. Floating-point numbers of a slice are added in the order of the rows, so a sum does
-not depend on how the input was cut into batches.
+it wraps around: both as Spark does. Floating-point numbers of a slice are added in the order of the rows, so its sum
+does not depend on how the input was cut into batches. Where windows overlap four times or more, the order in which the
+sums of slices are added depends on the watermark.
 """
 
 from __future__ import annotations

@@ -163,7 +163,23 @@ def _delete_by_its_log(
         return False
     known = [one for job in jobs for one in lineage.all_of(root, job)]
     own = [one for one in known if name.startswith(layout.savepoint_folder(one.id, ""))]
-    return any(_delete_by(one, wanted, opened, clock, removal, force=force) for one in own)
+    if any(_delete_by(one, wanted, opened, clock, removal, force=force) for one in own):
+        return True
+    elsewhere = next(filter(None, (_known_elsewhere(one, name, clock) for one in own)), None)
+    if elsewhere is not None and not force:
+        raise errors.StorageError(
+            f"{wanted} is the savepoint {elsewhere} by another path, or a copy of it: give that URL, so that the job's "
+            "log knows of the deletion, or --force to delete these files alone"
+        )
+    return False
+
+
+def _known_elsewhere(one: Lineage, name: str, clock: Clock) -> str | None:
+    """The URL under which the log of this lineage names a savepoint of that folder's name."""
+    state = LineageLog(one.store, clock).refresh()
+    completed, begun = (s.url for s in state.savepoints), (s.url for s in state.started_savepoints)
+    urls = (*completed, *begun, *state.doomed_savepoints)
+    return next((url for url in urls if naming.split_url(url)[1] == name), None)
 
 
 def _delete_by(

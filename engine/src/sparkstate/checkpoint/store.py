@@ -226,16 +226,17 @@ class CompletedCheckpointStore:
         """
         if checkpoint_id in self._sent:
             return False
-        own = (self._log.state.incarnation, checkpoint_id)
+        own = (self._log.own_incarnation, checkpoint_id)
         paths = [path for path in self._leftovers_of(checkpoint_id) if layout.written_by(path) == own]
         self._store.delete(paths)
         return bool(paths)
 
     def _leftovers_of(self, checkpoint_id: int) -> set[str]:
         """The files that this incarnation stored for an incomplete checkpoint.
-        Shared files are its own: see KnownFiles.
+        Shared files are its own: see KnownFiles. The successor of a driver that is fenced may use the same number for a
+        checkpoint of its own.
         """
-        incarnation = self._log.state.incarnation
+        incarnation = self._log.own_incarnation
         return {
             info.key
             for prefix in (

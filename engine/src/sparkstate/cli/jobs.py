@@ -19,6 +19,7 @@ from sparkstate.settings import SavepointFormat
 
 _LOOK_S: Final = 1.0
 """How often a driver is asked how far its savepoint is."""
+_MOST_SECONDS: Final = 1e9
 _FORMS: Final = {
     "trigger_id": (
         "--trigger-id",
@@ -31,6 +32,12 @@ _FORMS: Final = {
 
 class SavepointFailed(errors.SparkstateError):
     """The job answered that the savepoint failed, and why."""
+
+
+def _require_seconds(_context: click.Context, _parameter: click.Parameter, value: float) -> float:
+    if not 0 <= value <= _MOST_SECONDS:  # NaN is not either
+        raise click.BadParameter(f"{value:g} is not a number of seconds from 0 to {_MOST_SECONDS:g}")
+    return value
 
 
 @click.command()
@@ -197,7 +204,13 @@ def _checkpoint_row(info: documents.CheckpointInfo) -> tuple[object, ...]:
     "--no-wait", is_flag=True, help="Return once the request is accepted, without waiting for the savepoint."
 )
 @click.option(
-    "--timeout", metavar="SECONDS", type=float, default=600.0, show_default=True, help="How long to wait."
+    "--timeout",
+    metavar="SECONDS",
+    type=float,
+    callback=_require_seconds,
+    default=600.0,
+    show_default=True,
+    help="How long to wait.",
 )
 @output.format_option("json", "yaml")
 def savepoint(

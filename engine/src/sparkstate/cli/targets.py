@@ -73,8 +73,18 @@ class RunningJob:
 
     def _token(self) -> str | None:
         if self.token_file is not None:
-            return self.token_file.read_text().strip()
-        return os.environ.get(TOKEN_VARIABLE)
+            try:
+                return self.token_file.read_text("ascii").strip()
+            except UnicodeDecodeError as error:
+                raise errors.SpecInvalid(
+                    f"--token-file {self.token_file} does not hold a token, which is ASCII text"
+                ) from error
+            except OSError as error:
+                raise errors.SpecInvalid(
+                    f"--token-file {self.token_file} cannot be read: {error.strerror}"
+                ) from error
+        given = os.environ.get(TOKEN_VARIABLE)
+        return None if given is None else given.strip()  # a Secret's value may end with a line feed
 
 
 def running_options(command: Command) -> Command:

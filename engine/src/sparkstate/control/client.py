@@ -221,6 +221,11 @@ class ControlClient:
                 f"{method} {self._shown}{path} had no answer in time; the driver may be overloaded or "
                 "suspended: see its log, or try again"
             ) from exc
+        except httpx.LocalProtocolError:  # its words would show the token
+            raise ControlUnreachable(
+                f"{method} {self._shown}{path} cannot be asked: the token has characters that a header cannot carry; "
+                "give it as it is, in one line"
+            ) from None
         except (httpx.HTTPError, httpx.InvalidURL) as exc:
             raise ControlUnreachable(
                 f"nothing answers at {self._shown} ({exc}); check that the job runs and that the address "

@@ -21,6 +21,8 @@ from sparkstate import errors
 from sparkstate.control import app, connections, limits, metrics, port, scraping
 from sparkstate.keys import Keys
 
+_LARGEST_PORT: Final = 65_535
+
 MAX_HEADER_BYTES: Final = 32 * 1024
 START_TIMEOUT_S: Final = 10.0
 STOP_TIMEOUT_S: Final = 5.0
@@ -152,9 +154,11 @@ def parse(listen: str) -> tuple[str, int]:
     families. Raises ``SpecInvalid``."""
     host, colon, number = listen.rpartition(":")
     bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
-    if not colon or not number.isdecimal() or (":" in bare and bare == host) or "[" in bare:
+    is_port = number.isascii() and number.isdecimal() and len(number) <= 5 and int(number) <= _LARGEST_PORT
+    if not colon or not is_port or (":" in bare and bare == host) or "[" in bare:
         raise errors.SpecInvalid(
-            f"--listen is {listen!r}; it must be host:port, [IPv6 address]:port, or :port for every address"
+            f"--listen is {listen!r}; it must be host:port, [IPv6 address]:port, or :port for every address, with a "
+            f"port from 0 to {_LARGEST_PORT}"
         )
     return bare, int(number)
 
@@ -167,7 +171,8 @@ def _bind(host: str, number: int, what: str) -> socket.socket:
         both, family = False, socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, number), family=family, dualstack_ipv6=both)
-    except OSError as exc:
+    except (OSError, UnicodeError) as exc:  # the latter of a host that no name can be
+        why = getattr(exc, "strerror", None) or exc
         raise errors.SpecInvalid(
-            f"the {what} cannot listen on {host}:{number} ({exc.strerror}); choose a free port, or 0 for any"
+            f"the {what} cannot listen on {host}:{number} ({why}); choose a free port, or 0 for any"
         ) from exc

@@ -128,8 +128,9 @@ class JobDriver:
         restoring.require_sources(restored, declared)
         restoring.require_premises(restored, declared)
         restoring.require_keys(restored, declared)
-        if restored.metadata is not None and watermarks.has_one_a_source(restored.metadata):
-            context.view.note_notices(declared.keep_one_watermark())
+        if restored.metadata is not None:
+            with_one = watermarks.with_one_watermark(restored.metadata)
+            context.view.note_notices(declared.keep_one_watermark(with_one))
         key_space = restoring.key_space(context.settings, restored)
         context.phases.enter(phases.ProcessPhase.RESTORE_BEGIN)
         settle = partial(context.phases.enter, phases.ProcessPhase.RESTORE_SETTLE)

@@ -280,7 +280,7 @@ class JobStorage:
     def end_outputs(self) -> None:
         """The job has ended in order, its slots with it. A storage that hangs holds up no end: the
         next incarnation sweeps."""
-        briefly(lambda: self._outputs.end(self.log.state.incarnation), self._clock)
+        briefly(lambda: self._outputs.end(self.log.own_incarnation), self._clock)
 
     def _insist(self, doing: str, action: Callable[[], object], given_up: Callable[[], bool]) -> None:
         """At the lineage's own storage."""
@@ -297,7 +297,7 @@ class JobStorage:
             # Somebody has emptied the folder: the next checkpoint finds it marked again. On the disk under an unmounted
             # volume this store makes no mark.
             with contextlib.suppress(errors.StorageError):
-                self._outputs.mark(url, self.log.state.incarnation)
+                self._outputs.mark(url, self.log.own_incarnation)
 
     def probe(self) -> bool:
         """Whether every place answers now that fails and that checkpoints need. Makes no folder: on the disk under an
@@ -309,7 +309,7 @@ class JobStorage:
                 with contextlib.suppress(errors.NotFound):
                     store.head(_PROBE)
                 if place.url in self._outputs.urls:
-                    self._outputs.mark(place.url, self.log.state.incarnation)
+                    self._outputs.mark(place.url, self.log.own_incarnation)
             except errors.StorageUnavailable as error:
                 self.outages.failed(place.url, place.doing, error)
                 return False

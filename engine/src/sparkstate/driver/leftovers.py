@@ -135,7 +135,7 @@ class Leftovers:
 
     def of_checkpoint(self, checkpoint_id: int) -> None:
         """The log says that this one of the present incarnation never becomes complete."""
-        incarnation = self._lineage_log.state.incarnation
+        incarnation = self._lineage_log.own_incarnation
 
         def delete() -> None:
             for url in self._sinks:

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
-from sparkstate import clock, phases
+from sparkstate import clock, local_disk, phases
 from sparkstate.control import driver_life
 from sparkstate.driver.checkpoints import Checkpoints
 from sparkstate.driver.epoch_loop import EpochLoop
@@ -108,7 +108,12 @@ def _watch_clock(parts: Parts, over: threading.Event, loss: Loss) -> None:
 def _query(
     parts: Parts, origin: Origin, directory: Path, first: FirstEpoch, ends: contextlib.ExitStack
 ) -> query.Query:
-    parts.job_storage.seed_position(origin.restored, directory, heartbeat=parts.heartbeat)
+    try:
+        parts.job_storage.seed_position(origin.restored, directory, heartbeat=parts.heartbeat)
+    except OSError as error:
+        if local_disk.is_full(str(error)):
+            raise local_disk.full("the source position cannot be written", directory.parent) from error
+        raise
     prepared, context = parts.prepared, parts.context
     running = query.Query.start(
         prepared.session,

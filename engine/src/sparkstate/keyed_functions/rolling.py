@@ -12,10 +12,12 @@ same states and the same results.
 from __future__ import annotations
 
 import decimal
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -23,7 +25,7 @@ from sparkstate import errors
 from sparkstate.batches.functions import BatchContext, BatchRuntimeContext, KeyedBatchFunction
 from sparkstate.batches.keys import BatchKeys, to_array
 from sparkstate.functions import Context, KeyedProcessFunction, RuntimeContext
-from sparkstate.serde import scalars
+from sparkstate.serde import lost_numbers, scalars
 from sparkstate.serde.typeinfo import TypeInformation
 from sparkstate.serde.types import Types
 from sparkstate.state.descriptors import ValueStateDescriptor
@@ -51,6 +53,7 @@ def _by(choose: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 _FOLDS: Final[dict[How, Callable[[Any, Any], Any]]] = {"sum": _sum, "min": _by(min), "max": _by(max)}
 _NUMBERS: Final = ("BYTE", "SHORT", "INT", "LONG", "FLOAT", "DOUBLE")
 """Arrow adds and compares them by itself."""
+_LARGEST_FLOAT: Final = float(np.finfo(np.float32).max)
 _ORDERED: Final = (*_NUMBERS, "BIG_DEC", "STRING", "SQL_DATE", "INSTANT", "SQL_TIMESTAMP")
 
 
@@ -98,12 +101,16 @@ class Rolling:
             exact = decimal.Context(prec=precision, traps=[decimal.InvalidOperation, decimal.Inexact])
             unit = decimal.Decimal(1).scaleb(-scale)
             return lambda value: exact.quantize(value, unit)
+        if declared.describe() == "FLOAT":
+            return _require_float
         is_widened = isinstance(declared, scalars.IntegerType) and declared != Types.LONG()
         return declared.normalize if is_widened else None
 
     def refusal(self, why: str) -> errors.StateError:
         """The error for a running value that the field's column cannot hold."""
         wider = "bigint" if self.decimals is None else "a wider decimal"
+        if self.types[self.columns.index(self.field)].describe() == "FLOAT":
+            wider = "double"
         return errors.StateError(
             f"{self.how}({self.field!r}) does not fit the column's type: {why}; cast the column to {wider} before "
             "keyed()"
@@ -139,6 +146,15 @@ def check_type(how: How, kind: TypeInformation, shown: str, where: str) -> None:
         raise errors.SpecInvalid(
             f"{where} is {shown}; give a column of numbers, strings, dates or timestamps"
         )
+
+
+def _require_float(value: float) -> None:
+    """Raise ``SerializationError`` for a finite number that is infinite with 32 bits."""
+    if abs(value) <= _LARGEST_FLOAT or not math.isfinite(value):
+        return
+    with np.errstate(over="ignore"):
+        if np.isinf(np.float32(value)):  # one that is hardly larger is rounded to the largest
+            raise errors.SerializationError(f"{value} would become infinite in float")
 
 
 class RollingRows(KeyedProcessFunction):
@@ -236,9 +252,12 @@ class RollingBatches(KeyedBatchFunction):
         if pa.types.is_null(kind) or (pa.types.is_floating(after.type) and pa.types.is_integer(kind)):
             return after
         try:
-            return after.cast(kind, safe=not pa.types.is_floating(kind))
+            made = after.cast(kind, safe=not pa.types.is_floating(kind))
         except pa.ArrowInvalid as error:
             raise self._rolling.refusal(f"{kind} ({error})") from None
+        if (lost := lost_numbers.first_infinite(after, made)) is not None:
+            raise self._rolling.refusal(f"{lost} would become infinite in {kind}")
+        return made
 
 
 def _in_one_type(fresh: pa.Array, stored: pa.Array) -> tuple[pa.Array, pa.Array]:

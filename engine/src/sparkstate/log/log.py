@@ -56,6 +56,9 @@ class _Log:
     def __init__(self, entries: LogEntries, lock: threading.RLock) -> None:
         self._entries = entries
         self._lock = lock
+        self.own_incarnation = 0
+        """The newest that was begun by way of this log; 0: none. Once a driver is fenced, ``state`` has that of its
+        successor, whose files it must not take for its own."""
 
     @property
     def state(self) -> LogState:
@@ -196,7 +199,8 @@ class ClaimedLog(_Log):
 
         with self._lock:
             self.append_if(decide)
-            return self.state.incarnation
+            self.own_incarnation = self.state.incarnation
+            return self.own_incarnation
 
     def close_lineage(self, saved: records.SavepointCommitted) -> None:
         """Stop with savepoint: after this nothing commits and no life of this attempt runs again. Idempotent.

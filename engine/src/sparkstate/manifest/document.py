@@ -103,8 +103,16 @@ def _metadata(document: Mapping[str, Any]) -> list[Problem]:
     metadata = document.get("metadata")
     if not isinstance(metadata, dict) or not metadata.get("name"):
         return [Problem("metadata.name", "is missing; it names the job")]
-    return [
+    found = [
         Problem(f"metadata.{field}", "must be text; write it in quotes", f"it is {metadata[field]!r}")
         for field in ("name", "namespace")
         if field in metadata and not isinstance(metadata[field], str)
     ]
+    annotations = metadata.get("annotations")
+    if annotations is not None and not isinstance(annotations, dict):
+        found.append(
+            Problem(
+                "metadata.annotations", "must be a mapping of names and texts", f"it is {annotations!r:.80}"
+            )
+        )
+    return found

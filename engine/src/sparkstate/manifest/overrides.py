@@ -10,10 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from sparkstate import errors
-from sparkstate.manifest import flink_conf, schema
+from sparkstate.manifest import flink_conf, schema, source
 from sparkstate_spec import configuration, given
 
 _MAPS = [[name] for name in configuration.NAMES]
@@ -33,13 +31,18 @@ def apply(
         if not equals:
             raise errors.SpecInvalid(f"--set {text}: there is no '='; write it as spec.slots=3")
         names = _of_the_manifest(list(_names(path.strip())), document)
+        if not names:
+            raise errors.SpecInvalid(f"--set {text}: there is no field before '='; write it as spec.slots=3")
         if names[:1] == ["spec"] and names[1:] in _MAPS and value.startswith("@"):
             conf = flink_conf.read((base_dir or Path()) / value[1:])
             own = (document.get("spec") or {}).get(names[1]) or {}
             _put(document, names, flink_conf.beneath(own if isinstance(own, dict) else {}, conf), path)
             continue
-        node = _node(names)
-        _put(document, names, None if value == "null" else _read(value, node), path)
+        try:
+            read = None if value == "null" else _read(value, _node(names))
+        except errors.SpecInvalid as error:
+            raise errors.SpecInvalid(f"--set {path}: {error}") from error
+        _put(document, names, read, path)
         paths.append(_spelled(names))
     return document, paths
 
@@ -115,10 +118,7 @@ def _read(text: str, node: Mapping[str, Any]) -> Any:
         return text
     if kind == "array" and not text.startswith("["):
         return [item.strip() for item in text.split(",") if item.strip()]
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError:
-        return text
+    return source.parse_value(text)
 
 
 def _put(document: dict[str, Any], names: Sequence[str], value: Any, path: str) -> None:

@@ -7,6 +7,7 @@ import difflib
 import functools
 import importlib.resources
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -69,8 +70,21 @@ def _required(
         yield from (jsonschema.ValidationError(name) for name in names if name not in value)
 
 
+def _is_whole(_: object, value: object) -> bool:
+    """A float does not count, whatever its fraction: Python slices by whole numbers alone."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(_: object, value: object) -> bool:
+    """NaN does not count, for no bound excludes it."""
+    return _is_whole(None, value) or (isinstance(value, float) and math.isfinite(value))
+
+
+_TYPES = jsonschema.Draft202012Validator.TYPE_CHECKER.redefine_many(
+    {"integer": _is_whole, "number": _is_number}
+)
 _Validator: type[Validator] = jsonschema.validators.extend(  # type: ignore[no-untyped-call]
-    jsonschema.Draft202012Validator, {"pattern": _pattern, "required": _required}
+    jsonschema.Draft202012Validator, {"pattern": _pattern, "required": _required}, type_checker=_TYPES
 )
 
 

@@ -129,6 +129,18 @@ def read(source: Path | str) -> tuple[str, str, Path | None]:
         ) from error
 
 
+def parse_value(text: str) -> Any:
+    """One value by the same rules. Raises ``SpecInvalid``."""
+    try:
+        value = yaml.load(text, Loader=_Loader)
+    except yaml.YAMLError:
+        return text
+    except (RecursionError, ValueError, LookupError, AttributeError):
+        raise errors.SpecInvalid(f"{text[:80]!r} is not a value that a field takes") from None
+    _require_bounded(value)
+    return value
+
+
 def parse(text: str) -> dict[str, Any]:
     """The one document of ``text``. Raises ``SpecInvalid`` with the line."""
     try:
@@ -140,6 +152,8 @@ def parse(text: str) -> dict[str, Any]:
         raise errors.SpecInvalid(f"this is not valid YAML: {error}") from error
     except RecursionError:
         raise errors.SpecInvalid("it is nested too deeply; a manifest has a few levels") from None
+    except (ValueError, LookupError, AttributeError) as error:  # ``!!float abc``, ``!!bool x``
+        raise errors.SpecInvalid(f"a value does not fit its explicit tag (!!): {error}") from error
     if len(documents) != 1:
         raise errors.SpecInvalid(
             f"there are {len(documents)} YAML documents in it; one manifest holds exactly one "

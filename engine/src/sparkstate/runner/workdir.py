@@ -77,7 +77,13 @@ class WorkDir:
 
         Raises :class:`WorkDirInUse`, and ``SpecInvalid`` where there is no room for ``local``.
         """
-        self.root.mkdir(parents=True, exist_ok=True)
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise errors.SpecInvalid(
+                f"{self.root} cannot be the working directory: {error.strerror}; give one that user {os.geteuid()} may "
+                "write to with --work-dir"
+            ) from error
         with ExitStack() as locks:
             remedy = "give this one a folder of its own with --work-dir"
             locks.enter_context(_held(self._lock_file, self.root, remedy))
@@ -105,11 +111,16 @@ class WorkDir:
             file.write(token)
 
     def read_token(self) -> str | None:
-        """The token of the running job, None if there is none."""
+        """The token of the running job, None if there is none. Raises ``SpecInvalid`` if it is another user's."""
         try:
             return self.token_file.read_text().strip()
         except FileNotFoundError:
             return None
+        except PermissionError as error:
+            raise errors.SpecInvalid(
+                f"user {os.geteuid()} may not read {self.token_file}; ask as the user who runs the job, or give "
+                "--address and --token-file"
+            ) from error
 
     def last_attempt(self) -> int:
         """The number of the last attempt started from this folder, 0 before the first."""

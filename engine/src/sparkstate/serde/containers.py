@@ -11,7 +11,7 @@ from typing import Any
 import cloudpickle
 
 from sparkstate import errors
-from sparkstate.serde import earlier_names, row
+from sparkstate.serde import earlier_names, expiring, row
 from sparkstate.serde.typeinfo import TypeInformation
 
 
@@ -242,6 +242,19 @@ class PickledType(TypeInformation):
 
     def unpack(self, packed: Any) -> Any:
         return pickle.loads(packed)
+
+
+def holds_pickled(declared: TypeInformation) -> bool:
+    """Whether values of this type are pickled, or hold pickled ones at any depth: reading them runs code."""
+    if isinstance(declared, expiring.ExpiringType):
+        return holds_pickled(declared.value_type)
+    if isinstance(declared, (TupleType, RowType)):
+        return any(map(holds_pickled, declared.fields))
+    if isinstance(declared, ListType):
+        return holds_pickled(declared.element)
+    if isinstance(declared, MapType):
+        return holds_pickled(declared.key) or holds_pickled(declared.value)
+    return isinstance(declared, PickledType)
 
 
 class UnreadValue(bytes):

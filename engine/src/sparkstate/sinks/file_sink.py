@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
@@ -108,19 +109,33 @@ def _write_parquet(table: pa.Table, target: Path, options: Mapping[str, str]) ->
 
 def _write_csv(table: pa.Table, target: Path, options: Mapping[str, str]) -> None:
     pyarrow.csv.write_csv(
-        _with_far_times(table),
+        _with_texts(table),
         target,
         pyarrow.csv.WriteOptions(delimiter=options.get("delimiter", ","), quoting_style="needed"),
     )
 
 
-def _with_far_times(table: pa.Table) -> pa.Table:
+def _with_texts(table: pa.Table) -> pa.Table:
+    """The table with texts for the columns of which Arrow writes values in a form that Spark reads otherwise."""
     for index, column in enumerate(table.columns):
+        texts = None
         if far_times.is_time(column.type) and far_times.has_far_times(column):
-            table = table.set_column(
-                index, table.field(index).with_type(pa.string()), far_times.csv_texts(column)
-            )
+            texts = far_times.csv_texts(column)
+        elif pa.types.is_floating(column.type):
+            texts = _not_finite_texts(column)
+        if texts is not None:
+            table = table.set_column(index, table.field(index).with_type(pa.string()), texts)
     return table
+
+
+def _not_finite_texts(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
+    """Spark reads Arrow's ``nan`` and ``inf`` as null. The texts are those of Java, which pandas knows as well; None if
+    all numbers are finite."""
+    is_finite = pc.is_finite(column)
+    if pc.all(is_finite, skip_nulls=True).as_py():
+        return None
+    infinite = pc.if_else(pc.less(column, 0), "-Infinity", "Infinity")
+    return pc.if_else(is_finite, column.cast(pa.string()), pc.if_else(pc.is_nan(column), "NaN", infinite))
 
 
 def _write_json(table: pa.Table, target: Path, options: Mapping[str, str]) -> None:

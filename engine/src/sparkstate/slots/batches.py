@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
+from sparkstate.serde import utc_types
 from sparkstate.slots.channel import Channel, view
 
 
@@ -47,10 +48,11 @@ def send_all(channel: Channel, schema: pa.Schema, batches: Iterable[pa.RecordBat
 
 
 def receive(channel: Channel) -> Iterator[pa.RecordBatch]:
-    """The batches until the end that the other side says. Raises ``SlotLost`` if it is gone before."""
+    """The batches until the end that the other side says, with times in UTC: a batch has the same bytes in any time
+    zone. Raises ``SlotLost`` if the other side is gone before."""
     schema: pa.Schema | None = None
     while (message := channel.receive()).size:
         if schema is None:
-            schema = pa.ipc.read_schema(message)
+            schema = utc_types.schema_in_utc(pa.ipc.read_schema(message))
         else:
             yield pa.ipc.read_record_batch(message, schema)

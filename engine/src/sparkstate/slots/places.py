@@ -22,7 +22,7 @@ _POLL_S: Final = 0.05
 def take(base: Path, incarnation: int, places: int, slot: int) -> bool:
     """Take a place for ``slot`` in this executor; False if others have taken all of them.
 
-    A slot that has one already (its task is tried again) keeps it.
+    A slot that has one already (its task is tried again) keeps it. Raises ``OSError`` if the disk is full.
     """
     folder = base / f"places-{incarnation}"
     folder.mkdir(parents=True, exist_ok=True)
@@ -34,8 +34,12 @@ def take(base: Path, incarnation: int, places: int, slot: int) -> bool:
             if owner.read_text() == str(slot):
                 return True
             continue
-        with os.fdopen(descriptor, "w") as file:
-            file.write(str(slot))
+        try:
+            with os.fdopen(descriptor, "w") as file:
+                file.write(str(slot))
+        except OSError:
+            owner.unlink()  # a place that nobody's number is in would stay taken
+            raise
         return True
     return False
 

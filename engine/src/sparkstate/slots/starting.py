@@ -69,7 +69,7 @@ class Starting:
             return self._log.open("ab")
         except OSError as error:
             if local_disk.is_full(str(error)):
-                raise self._full("a slot cannot be started") from error
+                raise local_disk.full("a slot cannot be started", self._base) from error
             raise
 
     def become(self, identity: Identity) -> SlotAddress:
@@ -104,15 +104,9 @@ class Starting:
         """The log lies on the same disk, and says nothing where that is full."""
         tail = self._log.read_text(errors="replace")[-2000:] if self._log.exists() else ""
         if local_disk.is_full(tail) or (not tail and local_disk.has_no_room(self._base)):
-            return self._full(f"slot {slot} did not start on {host}")
+            return local_disk.full(f"slot {slot} did not start on {host}", self._base)
         said = f"the end of its log:\n{tail}" if tail else f"its log {self._log} is empty"
         return errors.SlotLost(f"slot {slot} did not start on {host}; {said}")
-
-    def _full(self, what: str) -> errors.StorageUnavailable:
-        """Waiting is right, as for a full volume of the checkpoints, and no restart strategy counts it."""
-        return errors.StorageUnavailable(
-            f"{what}: the disk of {self._base} is full. Free some space there. {local_disk.LARGER_VOLUME}"
-        )
 
     def abandon(self, identity: Identity) -> None:
         """End it, whether or not it has been told that it is ``identity``. One that was told, and has no folder yet,

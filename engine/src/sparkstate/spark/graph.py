@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -185,12 +185,21 @@ class Graph:
             for source in self.sources
         )
 
-    def keep_one_watermark(self) -> list[str]:
-        """For state that was stored with one watermark a source: parts that the job does not name are not taken. With
-        them a quiet partition would hold a watermark that it never held. Returns what a reader should know."""
-        if not any(source.has_taken_parts for source in self.sources):
+    def keep_one_watermark(self, sources: Collection[int]) -> list[str]:
+        """For state in which these sources have one watermark each: parts that the job does not name are not taken of
+        their inputs. With them a quiet partition would hold a watermark that it never held. The other sources of such
+        an input have the same columns, and lose theirs as well. Returns what a reader should know."""
+        inputs = {
+            each.of_input for at, each in enumerate(self.sources) if at in sources and each.has_taken_parts
+        }
+        if not inputs:
             return []
-        self.sources = [replace(s, parts=(), has_taken_parts=False, may_be_skewed=True) for s in self.sources]
+        self.sources = [
+            replace(each, parts=(), has_taken_parts=False, may_be_skewed=True)
+            if each.of_input in inputs
+            else each
+            for each in self.sources
+        ]
         return [_SKEWED]
 
     def notices(self) -> list[str]:

@@ -10,11 +10,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sparkstate import errors, keys
+from sparkstate import errors, keys, local_disk
 from sparkstate.clock import Clock
 from sparkstate.slots import places
-from sparkstate.slots.client import SlotAddress
+from sparkstate.slots.client import SlotAddress, error_of
 from sparkstate.slots.starting import Identity, Starting
+from sparkstate.spark import java_errors
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -34,6 +35,19 @@ class NoPlace:
 
 
 @dataclass(frozen=True)
+class NotStarted:
+    """The slot could not be started, in words and as the name of our error. A task that fails instead would end the
+    driver: Spark tries it again and again, and tells of it in a Java exception."""
+
+    slot: int
+    reason: str
+    message: str
+
+
+Answer = SlotAddress | NoPlace | NotStarted
+
+
+@dataclass(frozen=True)
 class StartSlot:
     """Runs in a Spark task: starts one slot in the executor.
 
@@ -46,9 +60,22 @@ class StartSlot:
     python_path: tuple[str, ...]
     places: int
 
-    def __call__(self, slots: Iterator[int]) -> Iterator[SlotAddress | NoPlace]:
+    def __call__(self, slots: Iterator[int]) -> Iterator[Answer]:
         for index in slots:
-            yield self._start(index)
+            yield self._answer(index)
+
+    def _answer(self, index: int) -> Answer:
+        try:
+            return self._start(index)
+        except errors.SparkstateError as error:
+            return NotStarted(index, error.reason, str(error))
+        except OSError as error:
+            if not local_disk.is_full(str(error)):
+                raise
+            full = local_disk.full(
+                f"slot {index} cannot be started on {socket.gethostname()}", Path(self.directory)
+            )
+            return NotStarted(index, full.reason, str(full))
 
     def _start(self, index: int) -> SlotAddress | NoPlace:
         jvm, host = jvm_pid(), socket.gethostname()
@@ -103,7 +130,8 @@ def launch(
     Waits for ``executors`` of them first: the first alone would be asked for all slots. Spark puts
     tasks wherever a core is free, so an executor may still be asked for more than fit it; those are asked for again
     until another executor takes them. After an executor was lost that lasts until Spark has replaced it. Raises
-    ``SlotLost`` after ``patience_s``.
+    ``SlotLost`` after ``patience_s``, or where Spark cannot run such a task, and the error of a slot that could not be
+    started. Slots that were started beside it end when the next incarnation comes.
     """
     placed: dict[int, SlotAddress] = {}
     deadline = clock.monotonic() + patience_s
@@ -117,6 +145,8 @@ def launch(
         for answer in _round(context, missing, start, deadline - clock.monotonic(), patience_s):
             if isinstance(answer, SlotAddress):
                 placed[answer.slot] = answer
+            elif isinstance(answer, NotStarted):
+                raise error_of(answer.reason, answer.message)
         if len(placed) < slots:
             clock.sleep(_ROUND_S)
     return tuple(placed[slot] for slot in range(slots))
@@ -157,7 +187,7 @@ def _executors(context: SparkContext) -> set[str] | None:
 
 def _round(
     context: SparkContext, missing: list[int], start: StartSlot, seconds: float, patience_s: float
-) -> list[SlotAddress | NoPlace]:
+) -> list[Answer]:
     """One try. Without any executor Spark would wait for ever, so the job is cancelled when the time is over."""
     over = threading.Event()
 
@@ -169,20 +199,24 @@ def _round(
     timer.daemon = True
     timer.start()
     try:
-        answers: list[SlotAddress | NoPlace] = (
-            context.parallelize(missing, len(missing)).mapPartitions(start).collect()
-        )
+        answers: list[Answer] = context.parallelize(missing, len(missing)).mapPartitions(start).collect()
         return answers
     except Exception as error:
         if over.is_set():
             raise _nowhere(missing, patience_s) from error
-        raise
+        raise errors.SlotLost(
+            f"Spark could not run the task that starts slot(s) {_listed(missing)}: {java_errors.told(error)}"
+        ) from error
     finally:
         timer.cancel()
 
 
 def _nowhere(missing: list[int], patience_s: float) -> errors.SlotLost:
     return errors.SlotLost(
-        f"no executor had room for slot(s) {', '.join(map(str, missing))} within {patience_s:g} s; look at the "
+        f"no executor had room for slot(s) {_listed(missing)} within {patience_s:g} s; look at the "
         "executor pods: kubectl get pods -l spark-role=executor"
     )
+
+
+def _listed(slots: list[int]) -> str:
+    return ", ".join(map(str, slots))

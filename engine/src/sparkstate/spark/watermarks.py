@@ -149,9 +149,10 @@ def stored_in(metadata: CheckpointMetadata) -> StoredWatermarks:
     )
 
 
-def has_one_a_source(metadata: CheckpointMetadata) -> bool:
-    """Whether rows were seen and no parts were told apart: by choice, or by a version that did not know them."""
-    return bool(metadata.source_watermarks) and not metadata.source_parts
+def with_one_watermark(metadata: CheckpointMetadata) -> frozenset[int]:
+    """The sources of which rows were seen and no parts were told apart: by choice, because they have none, or by a
+    version that did not know them."""
+    return frozenset(int(i) for i in metadata.source_watermarks if i not in metadata.source_parts)
 
 
 @dataclass(frozen=True)

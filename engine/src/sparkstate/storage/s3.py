@@ -106,13 +106,6 @@ class S3Store:
                 return file.finish()
 
     def head(self, key: str) -> ObjectInfo:
-        try:
-            return self._head(key)
-        except errors.NotFound:
-            self._require_bucket(key)
-            raise
-
-    def _head(self, key: str) -> ObjectInfo:
         with self._mapped("look up", key):
             answer = self._client.head_object(Bucket=self._bucket, Key=self._full(key))
             if s3_wire.may_be_cut(answer["ResponseMetadata"]["HTTPHeaders"]):
@@ -207,16 +200,20 @@ class S3Store:
                 aborted += 1
         return aborted
 
-    def _require_bucket(self, key: str) -> None:
-        """The answer to HEAD has no body, so that a missing bucket, and with some servers an unknown access key,
-        looks like a missing object; tell them apart.
-        """
-        try:
-            with self._mapped("look up", key):
-                self._client.head_bucket(Bucket=self._bucket)
-        except errors.NotFound:
-            with self._mapped("look up", key):
-                self._client.list_objects_v2(Bucket=self._bucket, MaxKeys=1)
+    def _require_absent(self, operation: str, key: str) -> None:
+        """A bare 404 may mean that there is no such object or no such bucket, with some servers an unknown access key,
+        or that a proxy is just being reloaded. A listing has a body, which tells them apart: state that is there must
+        never be told to be missing."""
+        bare = (
+            f"s3://{self._bucket}/{self._prefix}{key}: {operation} failed: 404, without a word of the storage"
+        )
+        if operation not in ("read", "look up"):
+            raise errors.StorageUnavailable(bare)
+        with self._mapped("list", key):
+            page = self._client.list_objects_v2(Bucket=self._bucket, Prefix=self._prefix + key, MaxKeys=1)
+            is_there = any(info.key == key for info in self._infos(page))
+        if is_there:
+            raise errors.StorageUnavailable(f"{bare}, and the object is there")
 
     def _full(self, key: str) -> str:
         return self._prefix + naming.check_key(key)
@@ -275,6 +272,8 @@ class S3Store:
             if s3_errors.is_untold(code) and operation != "list":
                 with self._mapped("list", key):  # its refusal has a body
                     self._client.list_objects_v2(Bucket=self._bucket, Prefix=full, MaxKeys=1)
+            if s3_errors.is_bare(code, status):
+                self._require_absent(operation, key)
             if s3_errors.is_denied(code, status):
                 self._require_same_keys(keys, full, code, expired=s3_errors.is_expired(code))
             raise s3_errors.translate(

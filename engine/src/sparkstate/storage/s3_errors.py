@@ -31,12 +31,19 @@ _DENIED = _EXPIRED | frozenset(
 )
 _SKEWED = "RequestTimeTooSkewed"
 _UNTOLD = frozenset({"400", "403"})
+_BARE = frozenset({"404", ""})
 
 
 def is_untold(code: str) -> bool:
     """Whether the answer, to HEAD, had no body that could say why: a token that has expired, no access, or what has
     nothing to do with credentials."""
     return code in _UNTOLD
+
+
+def is_bare(code: str, status: int) -> bool:
+    """Whether the answer is a 404 without S3's word for it: to HEAD, which has no body, or that of a proxy in between,
+    which knows nothing of objects."""
+    return status == 404 and code in _BARE
 
 
 def is_denied(code: str, status: int) -> bool:

@@ -87,7 +87,8 @@ class KeyedProcessHarness:
 
     ``backend`` is a name, such as ``rocksdb``, a state backend with its settings, or the class of your own backend.
 
-    ``options`` are fields of ``KeyedSpec``: ``on_error``, ``late_tag``, ``sort_by_event_time``, ….
+    ``options`` are fields of ``KeyedSpec``: ``on_error``, ``late_tag``, ``sort_by_event_time``, …. A tag is an
+    ``OutputTag`` or its id.
     """
 
     def __init__(
@@ -108,8 +109,11 @@ class KeyedProcessHarness:
         self._key = key
         self._backend = backend
         self._key_space = KeySpace(max_parallelism, shards)
+        named = {
+            name: value.tag_id if isinstance(value, OutputTag) else value for name, value in options.items()
+        }
         self._spec = kinds.spec(
-            function, uid=uid, row_columns=(), key_columns=("key",), key_type=key_type, **options
+            function, uid=uid, row_columns=(), key_columns=("key",), key_type=key_type, **named
         )
         self._parallelism = parallelism
         self._functions = FunctionCopies(function)

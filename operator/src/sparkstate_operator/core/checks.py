@@ -79,13 +79,25 @@ def _storage(given: Leaves) -> Iterator[Problem]:
             f"is missing; name a URL such as s3://bucket/prefix, or set Helm value defaults.{path}",
         )
         return
-    told = given[path].value
-    if "://" not in told and not told.startswith("/") and _value(given, "deployment") != "cluster":
+    if _value(given, "deployment") != "cluster":  # there is a rule that asks for a URL
+        yield from _relative(given, path)
+
+
+def _relative(given: Leaves, path: str) -> Iterator[Problem]:
+    told = str(_value(given, path, ""))
+    if told and "://" not in told and not told.startswith("/"):
         yield Problem(
             f"spec.{path}",
             "a relative path has no meaning in a pod; write an absolute one",
             _told(given, path),
         )
+
+
+def _savepoints(given: Leaves) -> Iterator[Problem]:
+    """The driver would look below the folder of its ConfigMap, which nobody can write to. The operator knows by its
+    place which snapshot a job still has to restore."""
+    for path in ("savepoints.storage", "restoreFrom.uri"):
+        yield from _relative(given, path)
 
 
 def _overhead(given: Leaves) -> Iterator[Problem]:
@@ -128,7 +140,7 @@ def _rules(given: Leaves) -> Iterator[Problem]:
     yield from _broken(given, OF_MERGED)
 
 
-MERGED: tuple[Callable[[Leaves], Iterator[Problem]], ...] = (_image, _storage, _rules, _overhead)
+MERGED: tuple[Callable[[Leaves], Iterator[Problem]], ...] = (_image, _storage, _savepoints, _rules, _overhead)
 
 
 def merged(given: Leaves) -> list[Problem]:

@@ -69,6 +69,8 @@ class Verdict(enum.Enum):
     """The new version could not be checked: the old one runs on."""
     REFUSED = "refused"
     """It does not take the state up: the old one runs on."""
+    INTERRUPTED = "interrupted"
+    """The old one's pod is taken away before there is an answer: an attempt of the old version follows at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +118,19 @@ def _is_too_large(_: Draft, check: Check, _command: observed.Command | None) -> 
     if size <= SPEC_BYTES:
         return None
     return Answer(Verdict.UNKNOWN, f"the spec has {size} bytes; only specs of up to {SPEC_BYTES} are checked")
+
+
+def _is_interrupted(draft: Draft, check: Check, command: observed.Command | None) -> Answer | None:
+    """Before every rule that waits: a drained pod has its whole grace period left, and one on a lost node is there
+    until somebody removes it. An answer that has come meanwhile counts."""
+    pod = draft.pod
+    if pod is None or pod.deleting_at is None:
+        return None
+    if _has_begun(draft, check) and _has_answered(draft, check, command) is not None:
+        return None
+    return Answer(
+        Verdict.INTERRUPTED, "the driver's pod was taken away before the new version had been checked"
+    )
 
 
 def _is_not_begun(draft: Draft, check: Check, _: observed.Command | None) -> Answer | None:
@@ -206,6 +221,7 @@ def _has_failed(_: Draft, _check: Check, command: observed.Command | None) -> An
 
 ANSWERS = (
     _is_too_large,
+    _is_interrupted,
     _is_not_begun,
     _is_not_asked,
     _has_answered,
@@ -233,6 +249,9 @@ def go_on(draft: Draft, check: Check, found: Answer) -> None:
             _refuse(draft, check, found, refusing.RETRY_S, refusing.LONGEST_RETRY_S)
         case Verdict.REFUSED:
             _refuse(draft, check, found, REFUSED_S, LONGEST_REFUSED_S)
+        case Verdict.INTERRUPTED:
+            _refuse(draft, check, found, refusing.RETRY_S, refusing.LONGEST_RETRY_S)
+            draft.wait(0.0)  # the next look replaces the driver
         case _:
             draft.wait(POLL_S)
 

@@ -204,9 +204,20 @@ def _delete_snapshots(draft: Draft, _: Config) -> None:
 
 def _end(draft: Draft, config: Config) -> None:
     _end_attempt(draft)
-    if not _purges(draft):
+    cut_off = _is_cut_off(draft)
+    if cut_off:
+        told = f"the namespace is being deleted, so the purge cannot be ended: {removing.kept(draft)}"
+        draft.note("DeletionDegraded", told, warning=True)
+    if cut_off or not _purges(draft):
         removing.tell_name(draft, config)
     removing.remove_all(draft, purged=_purges(draft))
+
+
+def _is_cut_off(draft: Draft) -> bool:
+    """Whether the deletion of the namespace came between the begin of a purge and its end. Without a word, somebody who
+    asked for a purge would believe that the data has gone."""
+    begun = _purges(draft) and _of_attempt(draft) is not None and draft.seen.namespace_terminating
+    return bool(begun) and _stage(draft, _command(draft)) is not Stage.DONE
 
 
 # -- the purge: which step, in this order ------------------------------------------------------------------------------

@@ -86,7 +86,9 @@ class Draft(Pending):
         self.seen = seen
         self.revisions = revisions
         self.wanted = wanted
-        """The revision that the spec comes to now; None if it cannot run."""
+        """The revision that the spec comes to now; None if it cannot run. Steps replace it by the one that counts."""
+        self.newest = wanted
+        """The same, whatever counts."""
         self.degraded: tuple[str, str] | None = None
         self.invalid = ""
         self.accepted = True

@@ -9,7 +9,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from sparkstate_operator import actions, clock
-from sparkstate_operator.decide import scheduling
+from sparkstate_operator.core import revisions
+from sparkstate_operator.decide import redirecting, scheduling
 from sparkstate_operator.decide.draft import Draft
 from sparkstate_operator.plan import Revision
 
@@ -48,7 +49,22 @@ def _ended(draft: Draft) -> datetime:
 
 def _is_outdated(draft: Draft) -> bool:
     """Whether its user has asked for something that has not run: the newest spec cannot run, or is not judged yet, or
-    is refused. The object would go with that spec, and with ``purge`` the state that the spec goes on from."""
+    is refused, or waits because the job is suspended. The object would go with that spec, and with ``purge`` the state
+    that the spec goes on from."""
     unjudged = draft.status.get("observedGeneration") != draft.seen.job.generation
     refused = (draft.status.get("refused") or {}).get("revision")
-    return bool(draft.invalid) or unjudged or refused not in (None, draft.status.get("revision"))
+    return (
+        bool(draft.invalid)
+        or unjudged
+        or refused not in (None, draft.status.get("revision"))
+        or _waits(draft)
+    )
+
+
+def _waits(draft: Draft) -> bool:
+    """Whether the newest spec needs an attempt that a suspended job does not get."""
+    ran, newest = draft.revision, draft.newest
+    if draft.job.spec.get("state") != "suspended" or ran is None or newest is None:
+        return False
+    changed = revisions.change(ran.resolved, newest.resolved)
+    return revisions.strongest(changed.paths) not in redirecting.KEEPS_RUNNING

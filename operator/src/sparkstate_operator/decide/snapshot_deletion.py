@@ -7,8 +7,9 @@ is tried again until the deadline.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
+from typing import Any
 
 from sparkstate_operator import actions, clock, dependants, labels, observed
 from sparkstate_operator.core import deadlines, snapshot_life
@@ -75,7 +76,25 @@ def _know_access(draft: SnapshotDraft) -> None:
     data on a claim could not be deleted."""
     access = draft.status.get("access") or {}
     if draft.job is not None and not (access.get("storage") and access.get("template")):
-        draft.put("access", {**(draft.access(None, None) or {}), **access})
+        access = {**(draft.access(None, None) or {}), **access}
+        draft.put("access", access)
+    keys = _present_keys(draft, access)
+    if keys is not None:
+        draft.put("access", {**access, "s3": {**access["s3"], "secretRef": dict(keys)}})
+
+
+def _present_keys(draft: SnapshotDraft, access: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The Secret by which the job reaches the same storage now. Keys are rotated under new names, and the Secret of
+    that time is gone with the first rotation: the data of every older snapshot stayed. None: the Secret written down
+    counts, for the job is gone, has no keys, or has other storage by now, which its keys are for."""
+    revision, s3 = draft.revision, access.get("s3") or {}
+    if draft.job is None or revision is None or draft.spec.get("s3") or not s3.get("secretRef"):
+        return None
+    now = revision.get("s3") or {}
+    same = access.get("storage") == revision.get("checkpointing.storage") and all(
+        (s3.get(name) or None) == (now.get(name) or None) for name in ("endpoint", "region", "pathStyle")
+    )
+    return now.get("secretRef") if same else None
 
 
 # -- which step, in this order -----------------------------------------------------------------------------------------

@@ -233,7 +233,7 @@ FIXED = (
     *(
         Rule(
             "spec",
-            f"!has(oldSelf.{field}) || (has(self.{field}) && self.{field} == oldSelf.{field})",
+            f"!has(oldSelf.{field}) || !has(self.{field}) || self.{field} == oldSelf.{field}",
             IS_FIXED,
             f".{field}",
         )
@@ -242,13 +242,15 @@ FIXED = (
     Rule(
         "spec",
         f"!has(oldSelf.configuration) || !({KEY_GROUPS} in oldSelf.configuration) || "
-        f"(has(self.configuration) && {KEY_GROUPS} in self.configuration && "
-        f"self.configuration[{KEY_GROUPS}] == oldSelf.configuration[{KEY_GROUPS}])",
+        f"!has(self.configuration) || !({KEY_GROUPS} in self.configuration) || "
+        f"self.configuration[{KEY_GROUPS}] == oldSelf.configuration[{KEY_GROUPS}]",
         f"pipeline.max-parallelism {IS_FIXED}",
         ".configuration",
     ),
 )
-"""Adding one of them later is judged by the operator, which knows the fixed value.
+"""Leaving one of them out changes nothing: the job's state has its value. It must be allowed, because it is the remedy
+for a value that was added later and is not that of the state. Added ``shards`` are judged by the operator, which knows
+them from the status, and an added ``maxParallelism`` by the engine's check of the upgrade.
 
 Each spelling has a rule of its own. One rule that compared a field with Flink's key for it broke the API server's cost
 budget, and the CRD was refused."""

@@ -87,6 +87,8 @@ class FaultProxy:
     """Sees every request before it is passed on."""
     refuse: Callable[[Message], str | None] = lambda request: None
     """Gives S3's code for a request that is answered with 400 and not carried out; None: it is passed on."""
+    instead: Callable[[Message], bytes | None] = lambda request: None
+    """Gives the whole answer to a request that is not carried out, such as that of another proxy."""
     port: int = 0
 
     def __enter__(self) -> FaultProxy:
@@ -155,6 +157,9 @@ class FaultProxy:
                 code = self.refuse(request)
                 if code is not None:
                     client.sendall(error_answer("400", request, code))
+                    continue
+                if (other := self.instead(request)) is not None:
+                    client.sendall(other)
                     continue
                 with self._under_way():
                     nth, fault = self._fault(request)

@@ -26,6 +26,7 @@ _SHORTEST_PAUSE: Final = 16
 _LONGEST_PAUSE: Final = 1024
 _INDEX_BYTES: Final = 12
 """Of an entry, in the cells of the index."""
+_CONTENTS: Final = ("_index", "_groups", "_values", "_present", "_may_be_stored", "_dirty")
 
 
 class ColumnBuffer:
@@ -165,14 +166,16 @@ class ColumnBuffer:
         self._dirty[:count] = False
 
     def compact(self) -> None:
-        """Drop what nobody needs: deleted entries that RocksDB does not have either."""
+        """Drop what nobody needs: deleted entries that RocksDB does not have either. Where memory is too short for
+        that, all of it stays: a commit of another table may have asked for it, and would lose these entries."""
         is_kept = self._present[: self.count] | self._matters()
-        kept, dirty, again = self._entries(is_kept), self._dirty[: self.count][is_kept], self.again
-        self.clear()
+        kept, dirty = self._entries(is_kept), self._dirty[: self.count][is_kept]
+        made = ColumnBuffer(self._dtype, self._index_type)
         if len(kept):
-            self.write(kept)
-            self._dirty[: self.count] = dirty
-        self.again = again
+            made.write(kept)
+            made._dirty[: made.count] = dirty
+        for name in _CONTENTS:
+            setattr(self, name, getattr(made, name))
 
     def all(self) -> ValueColumns:
         """All entries, the deleted ones included."""

@@ -6,12 +6,15 @@ synchronous part: the price that Flink names too.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from sparkstate.backends import canonical, heap_timers
 from sparkstate.backends.base import TableChanges, TableSpec
 from sparkstate.backends.heap_timers import HeapTimerTable
+from sparkstate.backends.rocksdb.family import FamilyWrites
 
 FILE = "timers"
 """Name of the snapshot's file of heap timers; its format is the canonical one."""
@@ -26,6 +29,15 @@ def apply(table: HeapTimerTable, changes: TableChanges) -> None:
             table.remove(timer)
     if changes.timer_columns is not None:
         table.apply_columns(changes.timer_columns)
+
+
+def single_writes(table: Any, change: TableChanges, kgs: Mapping[Any, int]) -> FamilyWrites | None:
+    """The rows of everything but columns, of which every value fits; None: they go to the heap."""
+    if isinstance(table, HeapTimerTable):
+        return None
+    singles = dataclasses.replace(change, columns=None, pairs=None, timer_columns=None)
+    writes: FamilyWrites = table.writes(singles, kgs)
+    return writes
 
 
 def write(path: Path, tables: Sequence[tuple[TableSpec, HeapTimerTable]]) -> None:

@@ -58,8 +58,10 @@ def load_rows(
     tables: Sequence[Any],
     positions: PositionCounter,
     write: Callable[[Sequence[FamilyWrites]], None],
+    row_limit: int,
 ) -> None:
-    """Write the rows of ``file`` within ``key_groups`` into ``tables``, which are those of its header, in order."""
+    """Write the rows of ``file`` within ``key_groups`` into ``tables``, which are those of its header, in order. Raises
+    ``StateError`` for a value that another backend holds, and that RocksDB could not read again."""
     codecs = [canonical.TableCodec(spec) for spec in file.tables]
     pending = [None if isinstance(table, HeapTimerTable) else FamilyWrites(table.family) for table in tables]
     waiting = waiting_bytes = 0
@@ -69,7 +71,10 @@ def load_rows(
             tables[row.table].add(codecs[row.table].timer(row))
             continue
         kind = file.tables[row.table].kind
-        target.keys.append(snapshots.stored_row(row, kind in TIMER_KINDS))
+        key = snapshots.stored_row(row, kind in TIMER_KINDS)
+        if len(row.value) > row_limit:
+            layout.check_lengths(file.tables[row.table], [key], [key], [row.value], row_limit)
+        target.keys.append(key)
         target.values.append(row.value)
         if kind is StateKind.LIST:
             positions.following = max(positions.following, composite.decode_long(row.sub) + 1)

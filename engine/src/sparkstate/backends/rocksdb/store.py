@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import shutil
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -88,6 +87,7 @@ class RocksDBShardStore:
         self._make_room = make_room
         self._on_close = on_close
         self._db: Database | None = None
+        self._given_up: Exception | None = None
         self._closed = False
         self._new_id = new_id
         self._identities = [snapshots.Identity(0, new_id())]
@@ -148,6 +148,8 @@ class RocksDBShardStore:
             # State of an earlier process is no state of this one: it comes from a snapshot only.
             self._clear()
             self._db = Database(self._path, self._new_options, (), self._clock, self._reads)
+            if self._given_up is not None:  # all tables were on the heap until now
+                self._db.fail(self._given_up)
         return self._db
 
     def _clear(self) -> None:
@@ -165,7 +167,7 @@ class RocksDBShardStore:
         position = self._positions.following
         try:
             pairs, waiting = self._buffers.divided([(self.table(change.spec), change) for change in changes])
-            writes = [(table, _single_writes(table, change, kgs), change) for table, change in pairs]
+            writes = [(table, heap.single_writes(table, change, kgs), change) for table, change in pairs]
         except BaseException:
             self._positions.following = position
             raise
@@ -175,14 +177,14 @@ class RocksDBShardStore:
             if write is not None
             for part in row_parts(table, change, write)
         )
-        for table, write, change in writes:
-            if write is None:
-                heap.apply(table, change)
-            elif isinstance(table, RocksTimerTable):
-                table.applied(write)
-                if change.timer_columns is not None:
-                    table.applied_columns(change.timer_columns)
         try:
+            for table, write, change in writes:
+                if write is None:
+                    heap.apply(table, change)
+                elif isinstance(table, RocksTimerTable):
+                    table.applied(write)
+                    if change.timer_columns is not None:
+                        table.applied_columns(change.timer_columns)
             for table, change in waiting:
                 self._buffers.absorb(table, change)
         except Exception as error:  # out of memory
@@ -199,6 +201,7 @@ class RocksDBShardStore:
 
     def give_up(self, error: Exception) -> None:
         """Such a commit ended half-way: no further one and no snapshot is taken."""
+        self._given_up = error
         if self._db is not None:
             self._db.fail(error)
 
@@ -349,7 +352,8 @@ class RocksDBShardStore:
     def _restore_rows(self, path: Path) -> None:
         file = canonical.CanonicalFile(path)
         opened = [self.table(spec) for spec in file.tables]
-        restoring.load_rows(file, self.key_groups, opened, self._positions, self._write)
+        limit = self._options.row_limit
+        restoring.load_rows(file, self.key_groups, opened, self._positions, self._write, limit)
 
     def drop(self, uids: Collection[str]) -> None:
         for name in [name for name in self._specs if name[0] in uids]:
@@ -387,12 +391,3 @@ class RocksDBShardStore:
             self._buffers.drop(table)
         self._tables.clear()
         self._on_close(self)
-
-
-def _single_writes(table: Any, change: TableChanges, kgs: Mapping[Any, int]) -> FamilyWrites | None:
-    """The rows of everything but columns, of which every value fits; None: they go to the heap."""
-    if isinstance(table, HeapTimerTable):
-        return None
-    singles = dataclasses.replace(change, columns=None, pairs=None, timer_columns=None)
-    writes: FamilyWrites = table.writes(singles, kgs)
-    return writes

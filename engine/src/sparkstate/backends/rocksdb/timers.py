@@ -235,4 +235,8 @@ class RocksTimerTable(BufferedTable):
         known = waiting_timers.timers_of(self._buffer.all())
         self._buffer.clear()
         self._waiting.cleared()
-        self.applied_columns(known)
+        try:
+            self.applied_columns(known)
+        except Exception:  # out of memory: a cache without them would hide the timers
+            self.reset()
+            raise

@@ -325,7 +325,7 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
 
     def read_state(self, state: str, key: Any, namespace: Any = None, key_group: int | None = None) -> Any:
         """As the contract says: so pickled values are not opened."""
-        if isinstance(self._handle(state).value_type, containers.PickledType):
+        if containers.holds_pickled(self._handle(state).value_type):
             raise errors.StateError(
                 f"operator {self.spec.uid!r}: the values of state {state!r} are pickled; reading them runs "
                 "code, so they are not shown"

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from sparkstate import columns
 from sparkstate.operators.rows.arrow_rows import column_values
+from sparkstate.serde import lost_numbers
 from sparkstate.serde.row import row_class
 
 _SMALL = 65_536
@@ -64,11 +65,16 @@ def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
     if (wrong := other_fields(column.type, field.type) or _other_unit(column.type, field.type)) is not None:
         raise FrameError(f"column {field.name!r}: {wrong}")
     try:
-        return column.cast(field.type)
+        made = column.cast(field.type)
     except pa.ArrowException as error:
         raise FrameError(
             f"column {field.name!r} of type {column.type} does not fit {field.type}: {error}"
         ) from error
+    if (lost := lost_numbers.first_infinite(column, made)) is not None:
+        raise FrameError(
+            f"column {field.name!r}: {lost} would become infinite in {field.type}; declare it as double"
+        )
+    return made
 
 
 def decoded(column: pa.DictionaryArray) -> pa.Array:

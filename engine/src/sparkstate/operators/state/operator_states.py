@@ -305,7 +305,7 @@ class OperatorStates(operator_state.OperatorStateStore):
     def shown(self, name: str) -> tuple[Mode, Any]:
         """The mode of the state, and the committed content as JSON can carry it. Runs no code that was stored."""
         handle = self._declared(name)
-        if isinstance(handle.value_type, containers.PickledType):
+        if containers.holds_pickled(handle.value_type):
             raise errors.StateError(
                 f"operator {self._uid!r}: the values of operator state {name!r} are pickled; reading them runs code, "
                 "so they are not shown"
