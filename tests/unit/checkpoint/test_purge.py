@@ -88,6 +88,51 @@ def test_a_savepoint_by_another_path_of_its_storage_is_refused(root, opened, tmp
     assert keys(root) != before
 
 
+@pytest.fixture
+def copy(root, opened):
+    """Makes a copy of the storage, elsewhere."""
+
+    def make():
+        found = {info.key: root.get(info.key) for info in list(root.list(""))}
+        for key, data in found.items():
+            root.put_if_absent(f"copy/{key}", data)
+        return opened(naming.join_url(root.url, "copy"))
+
+    return make
+
+
+def originals(root):
+    return {info.key for info in root.list("") if not info.key.startswith("copy/")}
+
+
+def test_a_purge_of_a_copy_leaves_the_savepoints_of_the_original(root, opened, job, copy):
+    url = job.savepoint()
+    job.checkpoint(10)
+    copied, before = copy(), originals(root)
+    done = purge.purge(copied, JOB, opened, ManualClock(), "me")
+    assert (done.savepoints, done.left) == ((), (url,))
+    assert originals(root) == before
+    assert not any(info.key.startswith("copy/shared") for info in root.list(""))
+
+
+def test_a_start_on_a_copy_forgets_the_savepoints_of_the_original(root, opened, tmp_path, job, copy):
+    """One of them was being taken when the copy was made, and is complete by now."""
+    done = job.savepoint("first")
+    begun = job.savepoints.begin("second", naming.join_url(root.url, "savepoints"), 10, job.incarnation).url
+    copied = copy()
+    job.savepoints.folder(begun).put_if_absent("file", b"state")
+    before = originals(root)
+    second = Job(copied, opened, tmp_path / "second", attempt=2)
+    assert second.savepoints.sweep() == []
+    assert originals(root) == before
+    assert second.log.state.all_savepoints == ()
+    assert second.log.began_as_copy
+    own = second.savepoint("third", 11)
+    again = Job(copied, opened, tmp_path / "third", attempt=3)
+    assert again.log.state.all_savepoints == (own,), "its own stay, for it is where it was"
+    assert set(job.log.refresh().all_savepoints) == {done, begun}
+
+
 def keys(store, prefix=""):
     return [info.key for info in store.list(prefix)]
 

@@ -36,6 +36,8 @@ class PurgeResult:
     files: int
     size_bytes: int
     savepoints: tuple[str, ...]
+    left: tuple[str, ...] = ()
+    """Savepoints that stay: this storage is a copy, and they are those of the original."""
 
 
 def purge(
@@ -54,7 +56,7 @@ def purge(
     known = lineage.all_of(root, job)
     removal = Removal(progress)
     files = size = 0
-    touched, savepoints = list[str](), list[str]()
+    touched, savepoints, left = list[str](), list[str](), list[str]()
     for one in known:
         log = LineageLog(one.store, clock)
         state = log.refresh()
@@ -64,15 +66,18 @@ def purge(
         if not (in_use or kept or state.doomed_savepoints or any(_data(one))):
             continue
         claimed = log.claim(_above(log), who)
-        _drop_savepoints(one, claimed, opened, removal)
-        savepoints += kept
+        if log.is_copied:
+            left += state.all_savepoints
+        else:
+            _drop_savepoints(one, claimed, opened, removal)
+            savepoints += kept
         for info in _delete_data(one, claimed, removal):
             files, size = files + 1, size + info.size
         savepoint.abort_uploads(one.store)
         touched.append(one.id)
     if known and known[-1].id in touched:
         lineage.begin_anew(root, known[-1], clock)
-    return PurgeResult(tuple(touched), files, size, tuple(savepoints))
+    return PurgeResult(tuple(touched), files, size, tuple(savepoints), tuple(left))
 
 
 def _above(log: LineageLog) -> int:
@@ -176,10 +181,8 @@ def _delete_by_its_log(
 
 def _known_elsewhere(one: Lineage, name: str, clock: Clock) -> str | None:
     """The URL under which the log of this lineage names a savepoint of that folder's name."""
-    state = LineageLog(one.store, clock).refresh()
-    completed, begun = (s.url for s in state.savepoints), (s.url for s in state.started_savepoints)
-    urls = (*completed, *begun, *state.doomed_savepoints)
-    return next((url for url in urls if naming.split_url(url)[1] == name), None)
+    known = LineageLog(one.store, clock).refresh().all_savepoints
+    return next((url for url in known if naming.split_url(url)[1] == name), None)
 
 
 def _delete_by(

@@ -188,3 +188,5 @@ def purge_job(
     click.echo(
         f"deleted {done['files']} files ({progress.size(done['size_bytes'])}) and {len(done['savepoints'])} savepoints"
     )
+    for url in done["left"]:
+        click.echo(f"left {url}: this storage is a copy of the one that the savepoint was taken from")

@@ -138,7 +138,8 @@ class JobStorage:
         self._outputs.sweep(number)
         self._sweep()
         self.log.sweep()
-        self.leftovers.of_older_incarnations(number, entry, self._outputs.former(restored))
+        former = () if self.log.began_as_copy else self._outputs.former(restored)
+        self.leftovers.of_older_incarnations(number, entry, former)
         return number
 
     def _sweep(self) -> None:

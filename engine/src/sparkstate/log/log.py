@@ -59,11 +59,20 @@ class _Log:
         self.own_incarnation = 0
         """The newest that was begun by way of this log; 0: none. Once a driver is fenced, ``state`` has that of its
         successor, whose files it must not take for its own."""
+        self.began_as_copy = False
+        """Whether the storage was a copy of another one, or seemed to be, when that incarnation began."""
 
     @property
     def state(self) -> LogState:
         """The state as last read. Use :meth:`refresh` to read again."""
         return self._entries.state
+
+    @property
+    def is_copied(self) -> bool:
+        """Whether the job ran in another storage last: this one is a copy of it, or has another name by now. Savepoints
+        and sinks have whole URLs, which are those of the original: nothing there may be deleted from here."""
+        before, here = self.state.storage, self._entries.store.url
+        return bool(before) and before != here and not naming.is_same_folder(before, here)
 
     def refresh(self) -> LogState:
         """Read what is new. Raises ``StorageUnavailable``, ``CorruptData``; never ``Fenced``."""
@@ -195,7 +204,14 @@ class ClaimedLog(_Log):
         def decide(state: LogState) -> Record:
             _require_open(state, self.token.attempt)
             require(state)
-            return records.Incarnation(number=state.incarnation + 1, restored_from=restored_from, slots=slots)
+            self.began_as_copy = self.is_copied
+            return records.Incarnation(
+                number=state.incarnation + 1,
+                restored_from=restored_from,
+                slots=slots,
+                storage=self._entries.store.url,
+                left=state.all_savepoints if self.began_as_copy else (),
+            )
 
         with self._lock:
             self.append_if(decide)

@@ -53,6 +53,10 @@ class Incarnation(msgspec.Struct, frozen=True, kw_only=True, tag="incarnation"):
     number: int
     restored_from: str = ""
     slots: int = 0
+    storage: str = ""
+    """The URL of the lineage, by which a copy of its storage is told apart; empty in records of older versions."""
+    left: tuple[str, ...] = ()
+    """Savepoints that the log forgets, because they are those of the storage that this one is a copy of."""
 
 
 class CheckpointCommitted(msgspec.Struct, frozen=True, kw_only=True, tag="checkpoint"):

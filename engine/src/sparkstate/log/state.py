@@ -20,6 +20,8 @@ class LogState(msgspec.Struct, frozen=True, kw_only=True):
     incarnation: int = 0
     restored_from: str = ""
     """Of the newest incarnation."""
+    storage: str = ""
+    """The URL under which the newest incarnation that says so found this log."""
     checkpoints: tuple[CheckpointCommitted, ...] = ()
     """Completed and not subsumed, oldest first."""
     savepoints: tuple[SavepointCommitted, ...] = ()
@@ -46,6 +48,12 @@ class LogState(msgspec.Struct, frozen=True, kw_only=True):
         """The token of the newest claim."""
         return self.claim.token if self.claim else None
 
+    @property
+    def all_savepoints(self) -> tuple[str, ...]:
+        """The URLs of all savepoints that the log knows: completed, begun, and doomed."""
+        completed, begun = (s.url for s in self.savepoints), (s.url for s in self.started_savepoints)
+        return (*completed, *begun, *self.doomed_savepoints)
+
 
 def fold(state: LogState, entry: Entry) -> LogState:
     """``state`` after ``entry``, which must be the next one."""
@@ -63,7 +71,7 @@ def _changes(state: LogState, record: records.Record, number: int) -> dict[str, 
             until = number if taken else state.unguarded_until
             return {"claim": record, "claim_number": number, "unguarded_until": until}
         case records.Incarnation():
-            return {"incarnation": record.number, "restored_from": record.restored_from, "closed": None}
+            return _begin(state, record)
         case CheckpointCommitted():
             return {
                 "checkpoints": (*state.checkpoints, record),
@@ -94,6 +102,19 @@ def _changes(state: LogState, record: records.Record, number: int) -> dict[str, 
         case records.SavepointsDeleted():
             gone = set(record.savepoints)
             return {"doomed_savepoints": tuple(url for url in state.doomed_savepoints if url not in gone)}
+
+
+def _begin(state: LogState, record: records.Incarnation) -> dict[str, object]:
+    left = set(record.left)
+    return {
+        "incarnation": record.number,
+        "restored_from": record.restored_from,
+        "closed": None,
+        "storage": record.storage or state.storage,
+        "savepoints": tuple(s for s in state.savepoints if s.url not in left),
+        "started_savepoints": tuple(s for s in state.started_savepoints if s.url not in left),
+        "doomed_savepoints": tuple(url for url in state.doomed_savepoints if url not in left),
+    }
 
 
 def _bury(state: LogState, record: records.Tombstone) -> dict[str, object]:

@@ -1,5 +1,5 @@
-"""Floating-point numbers in a narrower type. Arrow's cast makes an infinity of a number that is too large for it, and
-tells nobody."""
+"""Floating-point numbers in a narrower type. Arrow's cast makes an infinity of a number that is too large for it,
+without a word."""
 
 from __future__ import annotations
 

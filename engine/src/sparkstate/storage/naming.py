@@ -119,6 +119,16 @@ def is_within(url: str, folder: str) -> bool:
     return f"{url}/".startswith(f"{folder}/")
 
 
+def is_same_folder(one: str, other: str) -> bool:
+    """Whether both URLs lead to one folder of a disk, as by a symbolic link; False where there is none."""
+    if not (is_local(one) and is_local(other)):
+        return False
+    try:
+        return local_path(one).samefile(local_path(other))
+    except OSError:
+        return False
+
+
 def local_path(url: str) -> Path:
     """The folder of a ``file://`` URL."""
     return Path(unquote(urlsplit(url).path))
