@@ -51,6 +51,14 @@ def test_a_token_file_that_holds_no_text_is_refused(
     assert "does not hold a token" in capsys.readouterr().err
 
 
+def test_an_address_that_is_none_is_refused(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPARKSTATE_TOKEN", control_job.TOKEN)
+    assert main.main(["status", "--address", "http://host:abc"]) == 2
+    assert "http://host:abc is not an address" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("timeout", ["nan", "-5", "inf"])
 def test_a_time_that_is_none_is_refused(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, address: str, timeout: str

@@ -180,7 +180,7 @@ def _named(value: Any) -> Iterator[str]:
 
 
 def _seconds(age: str) -> float:
-    match = re.fullmatch(r"([0-9]+)([smhd])", age)
+    match = re.fullmatch(r"([0-9]{1,9})([smhd])", age)
     if match is None:
         raise errors.SpecInvalid(f"--older-than {age!r} is not an age; write it as 90m, 24h or 7d")
     return float(int(match[1]) * _UNITS[match[2]])

@@ -64,11 +64,12 @@ class ControlClient:
         self._read = token if older_image else keys.as_read(token)
         self._admin = token if older_image else keys.as_admin(token)
         self._clock = clock or clocks.SystemClock()
-        self._http = httpx.Client(
-            base_url=self._address,
-            timeout=timeout_s,
-            trust_env=False,
-        )
+        try:
+            self._http = httpx.Client(base_url=self._address, timeout=timeout_s, trust_env=False)
+        except httpx.InvalidURL as error:
+            raise errors.SpecInvalid(
+                f"{self._shown} is not an address ({error}); write http://host:port"
+            ) from error
 
     def __repr__(self) -> str:
         return f"<ControlClient of {self._shown}>"

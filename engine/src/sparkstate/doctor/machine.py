@@ -17,7 +17,7 @@ MINIMUM_FREE_DISK: Final = 2 * GIB
 
 def check_disk(work_dir: Path) -> Check:
     """Free space where the job will work (the nearest folder above it that exists)."""
-    existing = next(folder for folder in (work_dir, *work_dir.parents) if folder.exists())
+    existing = next(folder for folder in (work_dir, *work_dir.parents) if _is_there(folder))
     free = shutil.disk_usage(existing).free
     return Check(
         "free disk",
@@ -25,6 +25,13 @@ def check_disk(work_dir: Path) -> Check:
         f"{free / GIB:.1f} GiB at {existing}",
         f"free {MINIMUM_FREE_DISK / GIB:.0f} GiB, or choose another folder with --work-dir",
     )
+
+
+def _is_there(folder: Path) -> bool:
+    try:
+        return folder.exists()
+    except OSError:  # nobody may look below one of its parents
+        return False
 
 
 def check_writable(name: str, folder: Path, *, required: bool = True) -> Check:

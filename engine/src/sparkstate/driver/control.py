@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
@@ -129,6 +130,12 @@ class DriverControl:
         slots = self._slots()
         if slots is None:
             raise port.NotRunning(f"the job is {self._view.phase}; its state cannot be read now")
+        try:
+            json.dumps([key, namespace], ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise errors.SpecInvalid(
+                "the key or the namespace has half of a character; write it whole"
+            ) from None
         try:
             kind, value = slots.read_state(uid, state, key, namespace)
         except errors.SpecInvalid as error:
