@@ -1,4 +1,5 @@
-"""When devices wake up: the first reading of a device, and the first one after it was silent for four hours."""
+"""When devices wake up: the first reading of a device, and the first one after it was forgotten. That takes four silent
+hours of event time and the rest of the file in which they end."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -82,6 +82,13 @@ def test_a_command_about_a_snapshot_has_the_template_that_it_wrote_down() -> Non
     assert container["env"][1]["valueFrom"]["secretKeyRef"]["name"] == "keys"
 
 
+def test_kubernetes_removes_the_job_of_a_command_after_an_hour() -> None:
+    verify = actions.CreateCommand("verify", "verify", ("savepoints", "verify", "--json", "s3://b/s"), 600)
+    one = observed.Snapshot("one", "s-1", "1", 1, NOW, {}, {}, {}, {}, ())
+    made = commands.job(commands.of_snapshot(verify, one, "shop", "engine:1", None), Config().ids)
+    assert made["spec"]["ttlSecondsAfterFinished"] == 3600
+
+
 def test_no_variable_of_the_container_is_filled_into_an_argument() -> None:
     """A URL that says so would otherwise show a key of S3 in the status, as a place where there is no savepoint."""
     uri = "s3://bucket/$(AWS_SECRET_ACCESS_KEY)/$$/$x"

@@ -199,8 +199,9 @@ def test_a_new_generation_is_an_upgrade_that_is_checked_first() -> None:
     assert refused.status["revision"] == revision().name
 
 
-def test_a_stateless_upgrade_starts_without_state_once() -> None:
-    spec = {"image": "example/job:2", "upgradeMode": "stateless"}
+@pytest.mark.parametrize("change", [{"image": "example/job:2"}, {"slots": 3}], ids=["image", "slots"])
+def test_a_stateless_upgrade_starts_without_state_once(change: dict[str, Any]) -> None:
+    spec = {**change, "upgradeMode": "stateless"}
     seen = observed.ObservedState(job(running_status(), generation=2, **spec), NOW, drivers=(pod(),))
     first = look(seen)
     dead = pod(phase="Succeeded", ready=False, ended=ended(0, "Terminated"))

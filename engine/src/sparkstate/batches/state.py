@@ -7,7 +7,8 @@ Every method takes the ``keys`` of the call at hand. ``per_key`` arrays have one
 one for each row of the batch (for each timer, in ``on_timers``). A ``mask`` is boolean, one entry per key; where it is
 false or null the key keeps what it has.
 
-Null stands for a missing value: ``get`` returns it for a key without a value, and writing it removes the value.
+In value, reducing and aggregating states null stands for a missing value: ``get`` returns it for a key without a
+value, and writing it removes the value.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ class ChangeKind(enum.StrEnum):
     IGNORE = "ignore"
     """Taken over by the operator; the running attempt stays."""
     SCALE = "scale"
-    """State moves to another number of slots."""
+    """A new attempt, by the job's ``upgradeMode``, to whose number of slots the state moves."""
     UPGRADE = "upgrade"
     """A new attempt, by the job's ``upgradeMode``."""
     SAVEPOINT = "savepoint"
