@@ -113,7 +113,9 @@ class Applier:
         number = start.attempt
         try:
             config = _built(context, lambda: children.config_map(context, number, start.start))
-            pod = _built(context, lambda: driver.pod(context, number))
+            # As an attempt's, with a controller: policies refuse pods without one. Nobody looks for it in a dry run.
+            owner = {"metadata": {"name": config["metadata"]["name"], "uid": context.job.uid}}
+            pod = driver.controlled(_built(context, lambda: driver.pod(context, number)), owner)
             if context.revision.service_account is None:
                 await self.ensure(children.service_account(context), None, context.job.uid)
             await dry_runs.make(self._kube, k.SECRETS, children.secret(context, number, self._key))

@@ -76,7 +76,7 @@ async def _of_jobs(kube: k.Kube, config: Config) -> str:
     """The name under which jobs that are there have run; empty if none has."""
     ran = False
     for place in config.namespaces or (None,):
-        for body in await kube.list(k.JOBS, place):
+        async for body in kube.each(k.JOBS, place):  # a page at a time: there may be thousands
             status = body.get("status") or {}
             if name := status.get("cluster"):
                 return str(name)

@@ -161,18 +161,28 @@ def command_of(body: Document, result: Document, pod: Pod | None = None, *, had_
     ends = {one["type"]: one["status"] for one in conditions}
     reasons = {one["type"]: one.get("reason") for one in conditions}
     times = [one.get("lastTransitionTime") for one in conditions if one["type"] in ("Complete", "Failed")]
+    done = _has_ended_well(result, pod)
+    ended_at = clock.parse(times[0]) if times else done.at if done is not None else None
     return Command(
         name=meta["name"],
         uid=meta["uid"],
         resource_version=meta["resourceVersion"],
         does=(meta.get("annotations") or {}).get(labels.COMMAND, ""),
-        succeeded=ends.get("Complete") == "True",
+        succeeded=ends.get("Complete") == "True" or done is not None,
         failed=ends.get("Failed") == "True",
         result=result,
-        ended_at=clock.parse(times[0]) if times else None,
+        ended_at=ended_at,
         pod=pod,
         had_pod=had_pod,
         cut_off_s=(body.get("spec") or {}).get("activeDeadlineSeconds")
         if reasons.get("Failed") == "DeadlineExceeded"
         else None,
     )
+
+
+def _has_ended_well(result: Document, pod: Pod | None) -> Termination | None:
+    """The end of the command's own container, where it has done its work and said so; None otherwise. Beside a
+    container that others have put into the pod, and that runs on, Kubernetes never calls the Job complete."""
+    if pod is None or not pod.stays_ended or pod.ended is None or result.get("ok") is not True:
+        return None
+    return pod.ended if pod.ended.exit_code == 0 else None

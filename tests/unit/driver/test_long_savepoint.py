@@ -9,70 +9,16 @@ from typing import Any
 
 import pytest
 from support.slots import slots
-from support.slots.running import Running
+from support.slots.held_savepoint import Job
 
 from sparkstate import errors
 from sparkstate.checkpoint.savepoint import open_snapshot
-from sparkstate.control.documents import SavepointPhase, SavepointStatus
+from sparkstate.control.documents import SavepointPhase
 from sparkstate.control.port import SavepointTrigger
 from sparkstate.driver import companion, draining, long_savepoint
-from sparkstate.log import records as log_records
-from sparkstate.log.records import CheckpointCommitted, SavepointCommitted
 from sparkstate.spark.capture import CapturedPosition
 from sparkstate.spark.watermarks import Watermarks
 from sparkstate.storage import open_store
-
-
-class Job:
-    """Epochs, each of which adds one to a key, and a savepoint that the slot does not store before it may."""
-
-    def __init__(self, folder: Path) -> None:
-        self.running = Running(folder, tolerable_failures=5)
-        self.epoch = -1
-        self.may_store = threading.Event()
-        runtime: Any = self.running.slot.server.slot.runtime
-        runtime._snapshots.worker._upload_savepoint.submit(self.may_store.wait, 60.0)
-
-    def ask(self, name: str, *, stop: bool = False) -> None:
-        self.running.requests.add(SavepointTrigger(trigger_id=name, stop=stop))
-
-    def run(self) -> None:
-        """An epoch, and what is due after it, to its end."""
-        self.epoch += 1
-        self.running.slot.epoch(self.epoch, slots.rows(("a", 1)))
-        self.running.checkpoints.after_commit(self.epoch, Watermarks(()), CapturedPosition, changed=True)
-        current = self.running.checkpoints._current
-        if current is not None:
-            current.wait()
-
-    def checkpoint(self) -> None:
-        self.running.requests.ask_checkpoint()
-        self.run()
-
-    def stored(self) -> None:
-        """The savepoint may be stored, and is."""
-        self.may_store.set()
-        self.running.checkpoints._long_savepoint.wait(lambda: False)
-
-    def status(self, name: str = "one") -> SavepointStatus:
-        found = self.running.requests.find(name)
-        assert found is not None
-        return found
-
-    def told_bytes_of(self) -> list[str]:
-        return [work.name for work in self.running.view.long_work.documents() if work.total_bytes]
-
-    def records(self) -> list[tuple[str, int]]:
-        """Kind and epoch of what was committed, in the order of the log."""
-        store = self.running.job_storage.lineage.store
-        found = []
-        for info in sorted(store.list("log/0"), key=lambda info: info.key):
-            record = log_records.decode(store.get(info.key), info.key).record
-            if isinstance(record, CheckpointCommitted):
-                found.append(("checkpoint", record.epoch))
-            elif isinstance(record, SavepointCommitted):
-                found.append(("savepoint", record.epoch))
-        return found
 
 
 @pytest.fixture
@@ -253,6 +199,24 @@ def test_a_driver_that_dies_between_the_two_records_goes_back_to_the_newest_chec
     assert job.records() == [("checkpoint", 0), ("checkpoint", 1), ("savepoint", 0)]
     restored = job.running.job_storage.restore_point()
     assert (restored.plan.kind, restored.metadata.epoch if restored.metadata else -1) == ("checkpoint", 1)
+
+
+def test_a_checkpoint_that_fails_with_the_record_is_followed_by_another_though_no_row_comes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until the record, every other savepoint waits, and so does a stop with one."""
+    monkeypatch.setattr(companion, "PATIENCE_S", 0.1)
+    job = Job(tmp_path, interval_s=0.0)
+    job.ask("one")
+    job.run()
+    job.stored()
+    with monkeypatch.context() as failing:
+        failing.setattr(job.running.job_storage, "commit_checkpoint", refuse("the checkpoint"))
+        job.run(changed=False)
+    assert job.status().status == SavepointPhase.IN_PROGRESS
+    job.run(changed=False)
+    assert job.status().status == SavepointPhase.COMPLETED
+    job.running.close()
 
 
 def test_who_ends_saves_the_epochs_first_and_then_waits_for_the_savepoint(job: Job) -> None:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from typing import Any
 
+import pytest
+
 from sparkstate_operator import command_pods, labels, observed
+from sparkstate_operator.decide import commanding
 
 NAME = "orders-aabbcc-purge-0"
 
@@ -62,6 +66,30 @@ def test_of_two_pods_of_a_try_the_newest_counts_that_stays() -> None:
         assert found.pod.name == "a"
     last = seen(*every[1:2]).pod
     assert last is not None and last.name == "b", "one that ends may still say how far it is"
+
+
+@pytest.mark.parametrize(
+    ("code", "ok", "is_done"), [(0, True, True), (1, False, False), (0, False, False)], ids=str
+)
+def test_a_command_beside_a_container_that_runs_on_is_done_by_its_own_word(
+    code: int, ok: bool, is_done: bool
+) -> None:
+    """A service mesh may put one into each pod. The Job is then never complete, and was cut off at its limit."""
+    made = pod("a", "second").body
+    ended = {"exitCode": code, "message": json.dumps({"ok": ok}), "finishedAt": "2026-01-01T00:00:30Z"}
+    status = {
+        **made["status"],
+        "containerStatuses": [
+            {"name": "command", "state": {"terminated": ended}},
+            {"name": "istio-proxy", "state": {"running": {}}},
+        ],
+    }
+    body = {**made, "spec": {**made["spec"], "restartPolicy": "Never"}, "status": status}
+    found = seen(observed.child_of(body, "Pod"))
+    now = datetime(2026, 1, 1, 0, 1, tzinfo=UTC)
+    assert (found.succeeded, found.failed) == (is_done, False)
+    assert (commanding.stage(found, now, now) is commanding.Stage.DONE) == is_done
+    assert (found.ended_at is not None) == is_done
 
 
 def test_a_pod_that_has_ended_leaves_its_word_alone() -> None:

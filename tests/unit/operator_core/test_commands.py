@@ -127,7 +127,34 @@ def test_a_command_has_the_driver_s_credentials_and_nothing_else_of_its_containe
         "KEY",
     ]
     assert container["envFrom"] == [{"secretRef": {"name": "keys"}}]
-    assert container["resources"]["limits"] == {"memory": commands.MEMORY}
+    assert container["resources"] == {
+        "requests": {"cpu": "100m", "memory": commands.MEMORY},
+        "limits": {"memory": commands.MEMORY},
+    }
+
+
+def test_a_command_meets_the_limits_and_policies_that_the_driver_meets() -> None:
+    """A quota of limits refuses pods without them, and a policy those without its labels: the command had no pod."""
+    limits = {"cpu": "50m", "ephemeral-storage": "1Gi", "memory": "8Gi", "nvidia.com/gpu": 1}
+    template = {
+        "metadata": {
+            "labels": {"team": "air", "sparkstate.io/role": "driver"},
+            "annotations": {"sidecar.istio.io/inject": "false"},
+        },
+        "spec": {"containers": [{"name": "driver", "resources": {"limits": limits}}]},
+    }
+    made = revision(driverTemplate=template)
+    context = parts.Context(job(), made, Config(cluster="blue", engine_image="engine:1"))
+    purge = actions.CreateCommand("purge", "purge", ("purge", "--json"), 600)
+    pod = commands.job(commands.of_job(context, purge, "orders-1"), Config().ids)["spec"]["template"]
+    assert pod["metadata"]["labels"]["team"] == "air"
+    assert pod["metadata"]["labels"]["sparkstate.io/role"] == "command"
+    assert pod["metadata"]["annotations"] == {"sidecar.istio.io/inject": "false"}
+    (container,) = pod["spec"]["containers"]
+    assert container["resources"] == {
+        "requests": {"cpu": "50m", "memory": commands.MEMORY, "ephemeral-storage": "100Mi"},
+        "limits": {"cpu": "50m", "ephemeral-storage": "1Gi", "memory": commands.MEMORY},
+    }
 
 
 @pytest.mark.parametrize(

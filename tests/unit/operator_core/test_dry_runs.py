@@ -31,12 +31,14 @@ class Kube:
     def __init__(self, **refuses: errors.ApiError) -> None:
         self._refuses = refuses
         self.tried: list[str] = []
+        self.bodies: dict[str, dict[str, Any]] = {}
 
     async def create(
         self, kind: k.Kind, _namespace: str, body: dict[str, Any], *, dry_run: bool = False
     ) -> Any:
         assert dry_run
         self.tried.append(f"{kind.plural}/{body['metadata']['name']}")
+        self.bodies[kind.plural] = body
         if error := self._refuses.get(kind.plural):
             raise error
         return body
@@ -53,6 +55,14 @@ def test_every_object_of_the_new_attempt_is_tried() -> None:
     kube = Kube()
     assert check(kube) == ""
     assert kube.tried == ["secrets/sparkstate-uid-1-2", "configmaps/orders-2", "pods/orders-driver-2"]
+
+
+def test_the_pod_has_a_controller_as_that_of_an_attempt_has() -> None:
+    """Policies refuse pods without one, and every upgrade was refused there."""
+    kube = Kube()
+    check(kube)
+    (owner,) = kube.bodies["pods"]["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["name"], owner["controller"]) == ("ConfigMap", "orders-2", True)
 
 
 @pytest.mark.parametrize("plural", ["secrets", "configmaps", "pods"])

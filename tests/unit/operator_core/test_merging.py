@@ -42,3 +42,19 @@ def test_our_variable_takes_no_source_of_theirs() -> None:
         {"name": "HOME", "value": "/work"},
         {"name": "A"},
     ]
+
+
+def test_a_probe_and_a_profile_are_ours_alone() -> None:
+    """A probe with two handlers is refused, and so is a profile's file beside another type."""
+    theirs = {
+        "livenessProbe": {"exec": {"command": ["true"]}, "periodSeconds": 3},
+        "securityContext": {"seccompProfile": {"type": "Localhost", "localhostProfile": "x"}, "runAsUser": 7},
+    }
+    ours = {
+        "livenessProbe": {"httpGet": {"path": "/livez", "port": 1}},
+        "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
+    }
+    assert merging.merge(theirs, ours) == {
+        **ours,
+        "securityContext": {**ours["securityContext"], "runAsUser": 7},
+    }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -39,9 +40,10 @@ class Objects:
             return self._lease
         return {"metadata": {"uid": f"uid-of-{name}"}}
 
-    async def list(self, kind: k.Kind, namespace: str | None) -> list[dict[str, Any]]:
+    async def each(self, kind: k.Kind, namespace: str | None) -> AsyncIterator[dict[str, Any]]:
         self.asked.append(f"{kind.plural} of {namespace}")
-        return self._jobs
+        for job in self._jobs:
+            yield job
 
 
 def lease(**annotations: str) -> dict[str, Any]:

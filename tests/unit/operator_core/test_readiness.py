@@ -4,6 +4,7 @@ the place of one that works."""
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -51,9 +52,9 @@ class Leases:
     async def replace(self, kind: k.Kind, namespace: str, body: dict[str, Any]) -> dict[str, Any]:
         return body
 
-    async def list(self, kind: k.Kind, namespace: str) -> list[dict[str, Any]]:
+    async def each(self, kind: k.Kind, namespace: str) -> AsyncIterator[dict[str, Any]]:
         assert (kind, namespace) == (k.JOBS, "shop")
-        return [{"status": {"cluster": "blue"}}]
+        yield {"status": {"cluster": "blue"}}
 
     async def close(self) -> None:
         return None

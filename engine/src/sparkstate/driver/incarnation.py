@@ -65,6 +65,12 @@ class Incarnation:
             return End.SAVEPOINT
         if self._query.failure is not None:
             raise self._why(self._query.failure)
+        if (
+            self._parts.heartbeat
+        ):  # its input has no end, and Spark may have planned an epoch that nobody has run
+            raise errors.JobFailed(
+                "the query was stopped by something other than the driver; let the job's code stop no query of its own"
+            )
         return self._drain()
 
     def _watch_slots(self) -> None:
@@ -94,7 +100,7 @@ class Incarnation:
     def _cancel(self) -> End:
         self._context.view.happened(driver_life.STOPS)
         self._stop_query()
-        return End.CANCELLED
+        return End.SAVEPOINT if self._loop.stopped_by_savepoint else End.CANCELLED
 
     def _terminate(self) -> End:
         """End after the epoch that runs, with a checkpoint of it if that is worth its time.

@@ -80,6 +80,11 @@ class LongSavepoint:
         taken = self._taken
         return None if taken is None else taken.savepoint.trigger.trigger_id
 
+    @property
+    def waits_for_record(self) -> bool:
+        """Whether it is stored, and gets its record with the next checkpoint."""
+        return self._stored is not None
+
     def begin(self, pending: PendingCheckpoint, savepoint: BegunSavepoint, answers: Answers) -> None:
         """Take the savepoint over from the checkpoint that it came with."""
         # Loaded: the checkpoint releases its own position when it ends, long before the savepoint does.

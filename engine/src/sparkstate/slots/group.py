@@ -113,6 +113,10 @@ class SlotGroup:
     def close(self) -> None:
         """Close the connections. Whoever comes later finds the slots lost: a storage may have held up its thread."""
         self._closed = True
+        for (
+            client
+        ) in self._clients:  # first, so that none waits for the lock of a call that a slot does not answer
+            client.give_up()
         for client in self._clients:
             client.close()
         self._pool.shutdown(wait=False)

@@ -138,9 +138,13 @@ class Incoming:
         except BaseException as error:
             self.give_up(error)
         finally:
-            if self._overflow is not None:
-                self._overflow.close()
-            self._done.set()
+            try:
+                if self._overflow is not None:
+                    self._overflow.close()
+            except OSError as error:  # a network volume may tell of a full disk only here
+                self.give_up(error)
+            finally:
+                self._done.set()
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         while (batch := self._take()) is not None:

@@ -51,6 +51,8 @@ class WorkTime:
 
     def __init__(self, paused: PausedTime) -> None:
         self._paused = paused
+        self._lock = threading.Lock()
+        """The next epoch may begin while the end of the one before is noted."""
         self._begun_ms: int | None = None
         self._begun_paused_ms = 0
         self._ms: int | None = None
@@ -58,14 +60,16 @@ class WorkTime:
 
     def begin(self, now_ms: int) -> int:
         """An epoch begins. Returns the ms for which the one before was worked on until now."""
-        worked_ms = self._since_begin_ms(now_ms) if self._ms is None else self._ms
-        self._begun_ms, self._begun_paused_ms, self._ms = now_ms, self._paused.total_ms, None
-        return worked_ms
+        with self._lock:
+            worked_ms = self._since_begin_ms(now_ms) if self._ms is None else self._ms
+            self._begun_ms, self._begun_paused_ms, self._ms = now_ms, self._paused.total_ms, None
+            return worked_ms
 
     def end(self, begun_ms: int, now_ms: int) -> None:
         """The epoch that began then is complete. Without effect if the next one has begun."""
-        if begun_ms == self._begun_ms:
-            self._ms = self._since_begin_ms(now_ms)
+        with self._lock:
+            if begun_ms == self._begun_ms:
+                self._ms = self._since_begin_ms(now_ms)
 
     def _since_begin_ms(self, now_ms: int) -> int:
         if self._begun_ms is None:

@@ -73,6 +73,8 @@ class _EpochCalls:
         self._started.set_result(query)
 
     def __call__(self, frame: DataFrame, epoch: int) -> None:
+        if self.stopping.is_set():  # whoever stops the query holds the lock, and waits for this thread
+            raise _Stopping
         with self.running:
             if self.stopping.is_set():
                 raise _Stopping

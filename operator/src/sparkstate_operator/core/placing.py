@@ -22,13 +22,18 @@ _OF_POD = (
     "imagePullSecrets", "dnsPolicy", "dnsConfig", "hostAliases",
 )  # fmt: skip
 _OF_CONTAINER = ("envFrom", "securityContext")
+_LIMITS = ("cpu", "ephemeral-storage")
+"""A quota of limits refuses pods without them. A command's memory is its own."""
+_OPERATORS = "sparkstate.io/"
+"""Keys that the operator finds its objects by."""
 _SMALL = ("configMap", "secret", "projected", "downwardAPI")
 """Volumes that any number of pods may mount: credentials, certificates."""
 _PLAIN = frozenset(
     {"AWS_CA_BUNDLE", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ROLE_ARN", "AWS_ROLE_SESSION_NAME", "AWS_PROFILE",
      "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "AWS_ENDPOINT_URL",
-     "AWS_ENDPOINT_URL_S3", "AWS_STS_REGIONAL_ENDPOINTS", "AWS_EC2_METADATA_DISABLED", "HTTP_PROXY", "HTTPS_PROXY",
-     "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR"}
+     "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL_STS", "AWS_USE_FIPS_ENDPOINT", "AWS_USE_DUALSTACK_ENDPOINT",
+     "AWS_STS_REGIONAL_ENDPOINTS", "AWS_EC2_METADATA_DISABLED", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy",
+     "https_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"}
 )  # fmt: skip
 """Variables whose plain value is taken over. Others may hold anything, so they are taken over only as references."""
 
@@ -37,7 +42,8 @@ Object = dict[str, Any]
 
 def of_job(resolved: Resolved, urls: Iterable[str | None]) -> Object:
     """The pod template of commands about the data at ``urls``; empty where the job asks for nothing of it."""
-    theirs: Mapping[str, Any] = templates.of(resolved, "driver").get("spec", {})
+    template = templates.of(resolved, "driver")
+    theirs: Mapping[str, Any] = template.get("spec", {})
     spec: Object = {name: theirs[name] for name in _OF_POD if theirs.get(name)}
     if secrets := resolved.get("imagePullSecrets"):
         named = [dict(one) for one in secrets]
@@ -49,6 +55,9 @@ def of_job(resolved: Resolved, urls: Iterable[str | None]) -> Object:
     containers: list[Object] = theirs.get("containers", [])
     driver = next((one for one in containers if one.get("name") == "driver"), {})
     container = {name: driver[name] for name in _OF_CONTAINER if driver.get(name)}
+    limits = (driver.get("resources") or {}).get("limits") or {}
+    if kept := {name: limits[name] for name in _LIMITS if name in limits}:
+        container["resources"] = {"limits": kept}
     if environment := [one for one in driver.get("env", ()) if "valueFrom" in one or one["name"] in _PLAIN]:
         container["env"] = environment
     volumes, mounts = _volumes(theirs, driver, [path for url in urls for path in _path(url)])
@@ -56,7 +65,17 @@ def of_job(resolved: Resolved, urls: Iterable[str | None]) -> Object:
         spec["volumes"], container["volumeMounts"] = volumes, mounts
     if container:
         spec["containers"] = [{"name": CONTAINER, **container}]
-    return {"spec": spec} if spec else {}
+    metadata = _metadata(template.get("metadata") or {})
+    return {**({"metadata": metadata} if metadata else {}), **({"spec": spec} if spec else {})}
+
+
+def _metadata(theirs: Mapping[str, Any]) -> Object:
+    """Labels and annotations that policies and meshes ask for, without those of the operator's own."""
+    kept = {
+        name: {key: text for key, text in (theirs.get(name) or {}).items() if not key.startswith(_OPERATORS)}
+        for name in ("labels", "annotations")
+    }
+    return {name: found for name, found in kept.items() if found}
 
 
 def urls_of(resolved: Resolved) -> tuple[str | None, ...]:

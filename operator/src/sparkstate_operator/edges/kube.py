@@ -6,6 +6,8 @@ every API group, and memory is a budget. No call retries by itself: the queue do
 
 from __future__ import annotations
 
+import contextlib
+import ipaddress
 import json
 import os
 import re
@@ -104,7 +106,10 @@ class Kube:
         # With True, aiohttp looks into the environment, and into a ~/.netrc in another thread, for each request: 6 % of
         # the operator's work among 5,000 jobs. So the proxy is found once, below.
         configuration.client_session_kwargs = {"trust_env": False}
-        configuration.proxy = configuration.proxy or _proxy_of(configuration.host)
+        configuration.proxy = configuration.proxy or proxy_of(configuration.host)
+        # Python 3.13 refuses authorities that kubectl takes: those without a key identifier, or with one for uses that
+        # are not critical.
+        configuration.disable_strict_ssl_verification = True
         return cls(ApiClient(configuration), before_write, count)
 
     async def close(self) -> None:
@@ -244,12 +249,25 @@ class Kube:
         return _trimmed(document)
 
 
-def _proxy_of(server: str) -> str | None:
+def proxy_of(server: str) -> str | None:
     """The proxy that the environment names for this address, as for any other client."""
-    address = urlsplit(server)
+    address, proxies = urlsplit(server), getproxies()
     if address.hostname is None or proxy_bypass(address.hostname):
         return None
-    return getproxies().get(address.scheme)
+    return None if _is_in_ranges(address.hostname, proxies.get("no", "")) else proxies.get(address.scheme)
+
+
+def _is_in_ranges(host: str, exceptions: str) -> bool:
+    """Whether ``no_proxy`` has a range with this address (``10.0.0.0/8``), which Python does not know, and Go does."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    for entry in exceptions.split(","):
+        with contextlib.suppress(ValueError):
+            if address in ipaddress.ip_network(entry.strip(), strict=False):
+                return True
+    return False
 
 
 def _trimmed(document: Object) -> Object:

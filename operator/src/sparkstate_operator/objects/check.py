@@ -14,13 +14,10 @@ from sparkstate_operator import actions, labels
 from sparkstate_operator.core import job_life, naming, placing
 from sparkstate_operator.objects import children, commands, driver, parts
 from sparkstate_operator.objects.parts import Context, Object
-from sparkstate_spec import quantities
 
 MANIFEST = f"{labels.PREFIX}/manifest"
 """Annotation of the pod: the manifest, which the pod mounts as a file. A ConfigMap would be the trace of an attempt.
 There is room for it, because larger specs are not checked (``decide.checking.SPEC_BYTES``)."""
-_ASKED = {"cpu": "100m", "memory": commands.MEMORY, "ephemeral-storage": "100Mi"}
-"""Requests of its container."""
 _LIMITED = ("cpu", "memory", "ephemeral-storage")
 """Of the driver's limits. Devices are left out: the running driver may hold the last one."""
 _ATTEMPTS = ("job", "token")
@@ -126,12 +123,7 @@ def _container(given: Object, action: actions.CreateCheck) -> Object:
 def _requests(limits: Object) -> Object:
     """Small ones, and none above its limit, which the API server would refuse. Where a limit has no request, Kubernetes
     takes the limit as the request, and few nodes have room for the disk of a second driver."""
-    wanted = {name: asked for name, asked in _ASKED.items() if name in limits or name != "ephemeral-storage"}
-    return {name: _capped(asked, limits.get(name, asked)) for name, asked in wanted.items()}
-
-
-def _capped(asked: str, limit: Any) -> str:
-    try:
-        return min(asked, str(limit), key=lambda text: quantities.amount(text.removeprefix("+")))
-    except ValueError:
-        return asked  # a limit that cannot be read is for the API server to refuse
+    wanted = {
+        name: asked for name, asked in commands.ASKED.items() if name in limits or name != "ephemeral-storage"
+    }
+    return {name: commands.capped(asked, limits.get(name, asked)) for name, asked in wanted.items()}

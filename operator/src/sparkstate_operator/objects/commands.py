@@ -15,9 +15,13 @@ from sparkstate_operator.config import DRIVER_PORT
 from sparkstate_operator.core import keys, placing
 from sparkstate_operator.objects import merging, parts, pods
 from sparkstate_operator.objects.parts import Context, Object
+from sparkstate_spec import quantities
 
 TTL_S = 3600
 MEMORY = "512Mi"
+ASKED = {"cpu": "100m", "memory": MEMORY, "ephemeral-storage": "100Mi"}
+"""Requests of a command's container, and of the check's. Disk is asked for where there is a limit of it: else the limit
+would be the request."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +133,7 @@ def job(command: Command, ids: Mapping[str, int]) -> Object:
                 "args": [parts.literal(argument) for argument in arguments],
                 "env": _environment(command),
                 "securityContext": dict(parts.CONTAINER_SECURITY),
-                "resources": {"requests": {"cpu": "100m", "memory": MEMORY}, "limits": {"memory": MEMORY}},
+                "resources": _resources(command.template),
                 "volumeMounts": mounts,
             }
         ],
@@ -153,6 +157,26 @@ def job(command: Command, ids: Mapping[str, int]) -> Object:
             "template": merging.merge(theirs, {"metadata": {"labels": marks}, "spec": spec}),
         },
     }
+
+
+def _resources(template: Mapping[str, Any]) -> Object:
+    """Small requests, and none above a limit of the template, which the API server would refuse."""
+    containers = (template.get("spec") or {}).get("containers") or ()
+    own: Object = next((one for one in containers if one.get("name") == placing.CONTAINER), {})
+    limits = (own.get("resources") or {}).get("limits") or {}
+    wanted = {name: asked for name, asked in ASKED.items() if name in limits or name != "ephemeral-storage"}
+    return {
+        "requests": {name: capped(asked, limits.get(name, asked)) for name, asked in wanted.items()},
+        "limits": {"memory": MEMORY},
+    }
+
+
+def capped(asked: str, limit: Any) -> str:
+    """The request, or the limit if that is less."""
+    try:
+        return min(asked, str(limit), key=lambda text: quantities.amount(text.removeprefix("+")))
+    except ValueError:
+        return asked  # a limit that cannot be read is for the API server to refuse
 
 
 def _environment(command: Command) -> list[Any]:

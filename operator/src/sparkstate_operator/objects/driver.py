@@ -69,6 +69,7 @@ def _container(context: Context, attempt: int) -> Object:
     live = _probe("/livez", period_s=LIVE_PERIOD_S, failures=6)
     container["livenessProbe"] = {**live, "initialDelaySeconds": LIVE_DELAY_S}
     container["terminationMessagePolicy"] = "File"
+    container["terminationMessagePath"] = parts.TERMINATION_LOG
     container["volumeMounts"] += [
         {"name": "job", "mountPath": parts.JOB_DIR, "readOnly": True},
         {"name": "token", "mountPath": parts.TOKEN_DIR, "readOnly": True},
@@ -96,7 +97,7 @@ def arguments(context: Context, attempt: int) -> list[str]:
         f"--listen=:{DRIVER_PORT}",
         f"--token-file={parts.TOKEN_DIR}/token",
         f"--status-file={parts.WORK_DIR}/status.json",
-        "--termination-log=/dev/termination-log",
+        f"--termination-log={parts.TERMINATION_LOG}",
         "--fenced-exit-zero",
         "--in-cluster",
     ]

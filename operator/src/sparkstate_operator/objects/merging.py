@@ -14,8 +14,14 @@ WHOLE = ("volumeMounts", "env")
 with both ``value`` and ``valueFrom`` is refused."""
 
 
+ONE_OF = ("livenessProbe", "readinessProbe", "startupProbe", "seccompProfile")
+"""Maps of which a field excludes others: two handlers of a probe, or a profile's file beside another type."""
+
+
 def merge(theirs: Any, ours: Any, field: str = "") -> Any:
     """``ours`` over ``theirs``. A list that is not of named entries is taken from ours, if ours has one."""
+    if field in ONE_OF:
+        return ours
     if isinstance(theirs, Mapping) and isinstance(ours, Mapping):
         names = [*theirs, *(name for name in ours if name not in theirs)]
         return {

@@ -14,6 +14,8 @@ from sparkstate_operator.plan import Revision
 
 Object = dict[str, Any]
 WORK_DIR = "/var/lib/sparkstate"
+TERMINATION_LOG = "/dev/termination-log"
+"""The kubelet's own default. A template's would take the last word away from where the driver writes it."""
 JOB_DIR = "/etc/sparkstate/job"
 TOKEN_DIR = "/etc/sparkstate/token"
 CODE_DIR = "/etc/sparkstate/code"

@@ -11,6 +11,7 @@ import asyncio
 import itertools
 import os
 import signal
+import ssl
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -131,8 +132,10 @@ def service_address(environment: Mapping[str, str]) -> str:
 
 def _traced(info: kopf.ConnectionInfo, server: str | None, watches: Watches) -> kopf.AiohttpSession:
     """A session like kopf's own, with a trace of the outcome of its requests."""
+    context = info.as_ssl_context()
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # as for the other client, see ``edges.kube``
     session = aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, ssl=info.as_ssl_context()),
+        connector=aiohttp.TCPConnector(limit=0, ssl=context),
         headers=info.as_http_headers(),
         proxy=info.proxy_url,
         trust_env=info.trust_env,
