@@ -48,38 +48,23 @@ def test_no_error_of_the_last_epoch_is_its_own_cause(lost: str) -> None:
     assert told.__cause__ is (failure if lost == "a slot" else None)
 
 
-def stopped(query: Any, loop: Any, *, heartbeat: bool) -> Incarnation:
+def stopped(query: Any, loop: Any) -> Incarnation:
     """An incarnation whose query has ended without a failure."""
     over = threading.Event()
     view = JobView(JobIdentity(job_uid="u"), "job", "default", "hashmap", SystemClock())
     for event in (driver_life.RESTORES, driver_life.FILLED):
         view.happened(event)
     context = SimpleNamespace(requests=Requests(), view=view)
-    parts: Any = SimpleNamespace(context=context, heartbeat=heartbeat)
+    parts: Any = SimpleNamespace(context=context)
     pool: Any = SimpleNamespace(group=SimpleNamespace(interrupt=lambda: None, status=lambda _: []))
     made = Incarnation(parts, pool, query, loop, loop, EpochPipeline(), Loss(over), over)
     made._watch_slots = lambda: None  # type: ignore[method-assign]
     return made
 
 
-@pytest.mark.parametrize("heartbeat", [True, False], ids=["input without end", "bounded input"])
-def test_a_query_that_somebody_else_has_stopped_is_no_end_of_the_input(heartbeat: bool) -> None:
-    """Timers fired as at the end of time, and a planned epoch that nobody had run counted as committed."""
-    drained: list[str] = []
-    loop: Any = SimpleNamespace(stopped_by_savepoint=False, end_of_input=lambda: drained.append("drained"))
-    query: Any = SimpleNamespace(failure=None, wait=lambda _: True)
-    incarnation = stopped(query, loop, heartbeat=heartbeat)
-    if heartbeat:
-        with pytest.raises(errors.JobFailed, match="stopped by something other than the driver"):
-            incarnation.run()
-    else:
-        incarnation.run()
-    assert drained == ([] if heartbeat else ["drained"])
-
-
 @pytest.mark.parametrize("saved", [True, False])
 def test_a_cancel_that_meets_a_stop_with_savepoint_is_told_with_it(saved: bool) -> None:
     loop: Any = SimpleNamespace(stopped_by_savepoint=saved)
     query: Any = SimpleNamespace(failure=None, stop=lambda *_: None)
-    found = stopped(query, loop, heartbeat=True)._cancel()
+    found = stopped(query, loop)._cancel()
     assert found is (End.SAVEPOINT if saved else End.CANCELLED)

@@ -24,11 +24,6 @@ from sparkstate.spark.query import Query
 _LOOK_S = 0.2
 
 
-_STOPPED_ELSEWHERE = (
-    "the query was stopped by something other than the driver; let the job's code stop no query but its own"
-)
-
-
 class Incarnation:
     """Made by ``starting.started``, which ends what it consists of. :meth:`run` once: it returns how it ended, or
     raises why it failed."""
@@ -70,9 +65,6 @@ class Incarnation:
             return End.SAVEPOINT
         if self._query.failure is not None:
             raise self._why(self._query.failure)
-        # An input without end: somebody has stopped the query. Spark may have planned an epoch that nobody has run.
-        if self._parts.heartbeat:
-            raise self._why(self._pipeline.failure or errors.JobFailed(_STOPPED_ELSEWHERE))
         return self._drain()
 
     def _watch_slots(self) -> None:
