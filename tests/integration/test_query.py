@@ -129,7 +129,8 @@ def test_an_incarnation_that_ends_does_not_wait_for_a_slot_that_hangs(tmp_path: 
         requests.cancelled.set()
     else:
         pipeline.start(refuse)
-    incarnation = Incarnation(parts, pool, query, unused, unused, pipeline, Loss(over), over)
+    loop: Any = SimpleNamespace(stopped_by_savepoint=False)
+    incarnation = Incarnation(parts, pool, query, loop, unused, pipeline, Loss(over), over)
     with ThreadPoolExecutor(1) as main:
         try:
             ended = main.submit(incarnation.run)
