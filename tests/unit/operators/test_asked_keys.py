@@ -82,8 +82,3 @@ def test_the_lists_of_a_namespace_are_tuples_all_the_way_down() -> None:
     assert asked_keys.namespace_of(None) is None
     with pytest.raises(errors.SerializationError, match="cannot be a namespace"):
         asked_keys.namespace_of([{"start": 0}])
-
-
-def test_half_of_a_character_is_shown_escaped() -> None:
-    """No encoding has it, and a key of a map may: the answer could not be sent."""
-    assert inspection.to_json({"\ud800": ["a\udfff", "ä"]}) == {"\\ud800": ["a\\udfff", "ä"]}

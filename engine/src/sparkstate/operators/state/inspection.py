@@ -66,9 +66,7 @@ def to_json(value: Any) -> Any:
             return value._name_
         case float() if not math.isfinite(value):
             return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-        case str():  # half of a character, which a map's key may have, cannot be sent
-            return value.encode("utf-8", "backslashreplace").decode("utf-8")
-        case None | bool() | int() | float():
+        case None | bool() | int() | float() | str():
             return value
         case bytes():
             return base64.b64encode(value).decode("ascii")
