@@ -35,6 +35,17 @@ def full(what: str, folder: Path) -> errors.StorageUnavailable:
     )
 
 
+@contextlib.contextmanager
+def needed_for(what: str, folder: Path) -> Iterator[None]:
+    """Raise an ``OSError`` of the block as :func:`full` where the disk is full; any other stays as it is."""
+    try:
+        yield
+    except OSError as error:
+        if is_full(str(error)):
+            raise full(what, folder) from error
+        raise
+
+
 def has_no_room(folder: Path) -> bool:
     """Whether the disk of ``folder`` has hardly a byte or a file left. A quota is not seen. False where the
     folder is gone."""

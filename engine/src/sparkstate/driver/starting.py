@@ -108,12 +108,8 @@ def _watch_clock(parts: Parts, over: threading.Event, loss: Loss) -> None:
 def _query(
     parts: Parts, origin: Origin, directory: Path, first: FirstEpoch, ends: contextlib.ExitStack
 ) -> query.Query:
-    try:
+    with local_disk.needed_for("the source position cannot be written", directory.parent):
         parts.job_storage.seed_position(origin.restored, directory, heartbeat=parts.heartbeat)
-    except OSError as error:
-        if local_disk.is_full(str(error)):
-            raise local_disk.full("the source position cannot be written", directory.parent) from error
-        raise
     prepared, context = parts.prepared, parts.context
     running = query.Query.start(
         prepared.session,

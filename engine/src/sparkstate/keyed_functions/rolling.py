@@ -72,6 +72,11 @@ class Rolling:
     """Precision and scale of a field of decimals. A harness knows none, and holds all of them."""
 
     @property
+    def _declared(self) -> TypeInformation:
+        """The type of the field."""
+        return self.types[self.columns.index(self.field)]
+
+    @property
     def others(self) -> tuple[str, ...]:
         """The columns that are taken from a key's first row."""
         return tuple(name for name in self.columns if name not in (*self.keys, self.field))
@@ -83,7 +88,7 @@ class Rolling:
 
     def value_descriptor(self) -> ValueStateDescriptor:
         """The state of the running value. Whole numbers and floats are kept with 64 bits."""
-        declared = self.types[self.columns.index(self.field)]
+        declared = self._declared
         wide = {"BYTE": Types.LONG(), "SHORT": Types.LONG(), "INT": Types.LONG(), "FLOAT": Types.DOUBLE()}
         return ValueStateDescriptor("value", wide.get(declared.describe(), declared))
 
@@ -95,7 +100,7 @@ class Rolling:
     def limit(self) -> Callable[[Any], object] | None:
         """A function that raises an error for a running value that the field's column cannot hold, where the state is
         wider than that; None: it is not."""
-        declared = self.types[self.columns.index(self.field)]
+        declared = self._declared
         if self.decimals is not None:
             precision, scale = self.decimals
             exact = decimal.Context(prec=precision, traps=[decimal.InvalidOperation, decimal.Inexact])
@@ -108,9 +113,10 @@ class Rolling:
 
     def refusal(self, why: str) -> errors.StateError:
         """The error for a running value that the field's column cannot hold."""
-        wider = "bigint" if self.decimals is None else "a wider decimal"
-        if self.types[self.columns.index(self.field)].describe() == "FLOAT":
-            wider = "double"
+        if self.decimals is not None:
+            wider = "a wider decimal"
+        else:
+            wider = "double" if self._declared.describe() == "FLOAT" else "bigint"
         return errors.StateError(
             f"{self.how}({self.field!r}) does not fit the column's type: {why}; cast the column to {wider} before "
             "keyed()"
@@ -118,7 +124,7 @@ class Rolling:
 
     def function(self, on_error: str = "fail") -> RollingRows | RollingBatches:
         """The function that runs it: on batches if the field is a number and no row may be rejected by itself."""
-        is_number = self.types[self.columns.index(self.field)].describe() in _NUMBERS
+        is_number = self._declared.describe() in _NUMBERS
         return RollingBatches(self) if is_number and on_error == "fail" else RollingRows(self)
 
 

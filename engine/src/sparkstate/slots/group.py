@@ -113,9 +113,8 @@ class SlotGroup:
     def close(self) -> None:
         """Close the connections. Whoever comes later finds the slots lost: a storage may have held up its thread."""
         self._closed = True
-        for (
-            client
-        ) in self._clients:  # first, so that none waits for the lock of a call that a slot does not answer
+        # All are given up first, so that none waits for the lock of a call that a slot does not answer.
+        for client in self._clients:
             client.give_up()
         for client in self._clients:
             client.close()

@@ -62,15 +62,11 @@ class Starting:
             )
 
     def _new_log(self) -> IO[bytes]:
-        try:
+        with local_disk.needed_for("a slot cannot be started", self._base):
             self._base.mkdir(parents=True, exist_ok=True, mode=0o700)
             # Of one that was never told what it is; else it has another name by now.
             self._log.unlink(missing_ok=True)
             return self._log.open("ab")
-        except OSError as error:
-            if local_disk.is_full(str(error)):
-                raise local_disk.full("a slot cannot be started", self._base) from error
-            raise
 
     def become(self, identity: Identity) -> SlotAddress:
         """Tell it who it is; where it then listens. Raises ``SlotLost`` with the end of its log, or

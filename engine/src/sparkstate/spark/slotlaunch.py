@@ -65,17 +65,12 @@ class StartSlot:
             yield self._answer(index)
 
     def _answer(self, index: int) -> Answer:
+        what = f"slot {index} cannot be started on {socket.gethostname()}"
         try:
-            return self._start(index)
+            with local_disk.needed_for(what, Path(self.directory)):
+                return self._start(index)
         except errors.SparkstateError as error:
             return NotStarted(index, error.reason, str(error))
-        except OSError as error:
-            if not local_disk.is_full(str(error)):
-                raise
-            full = local_disk.full(
-                f"slot {index} cannot be started on {socket.gethostname()}", Path(self.directory)
-            )
-            return NotStarted(index, full.reason, str(full))
 
     def _start(self, index: int) -> SlotAddress | NoPlace:
         jvm, host = jvm_pid(), socket.gethostname()

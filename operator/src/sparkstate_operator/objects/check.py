@@ -113,17 +113,8 @@ def _container(given: Object, action: actions.CreateCheck) -> Object:
         "command": ["sparkstate"],
         "args": ["check", f"{parts.JOB_DIR}/job.yaml", "--json", *map(parts.literal, action.arguments)],
         "env": [one for one in given["env"] if one["name"] != "SPARKSTATE_ATTEMPT"],
-        "resources": {"requests": _requests(limits), "limits": limits},
+        "resources": {"requests": commands.requests(limits), "limits": limits},
         "volumeMounts": [one for one in given["volumeMounts"] if one["name"] != "token"],
         # An image without the command leaves no answer, and its last line says so.
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
-
-
-def _requests(limits: Object) -> Object:
-    """Small ones, and none above its limit, which the API server would refuse. Where a limit has no request, Kubernetes
-    takes the limit as the request, and few nodes have room for the disk of a second driver."""
-    wanted = {
-        name: asked for name, asked in commands.ASKED.items() if name in limits or name != "ephemeral-storage"
-    }
-    return {name: commands.capped(asked, limits.get(name, asked)) for name, asked in wanted.items()}

@@ -19,9 +19,7 @@ from sparkstate_spec import quantities
 
 TTL_S = 3600
 MEMORY = "512Mi"
-ASKED = {"cpu": "100m", "memory": MEMORY, "ephemeral-storage": "100Mi"}
-"""Requests of a command's container, and of the check's. Disk is asked for where there is a limit of it: else the limit
-would be the request."""
+_ASKED = {"cpu": "100m", "memory": MEMORY, "ephemeral-storage": "100Mi"}
 
 
 @dataclass(frozen=True)
@@ -160,18 +158,21 @@ def job(command: Command, ids: Mapping[str, int]) -> Object:
 
 
 def _resources(template: Mapping[str, Any]) -> Object:
-    """Small requests, and none above a limit of the template, which the API server would refuse."""
     containers = (template.get("spec") or {}).get("containers") or ()
     own: Object = next((one for one in containers if one.get("name") == placing.CONTAINER), {})
     limits = (own.get("resources") or {}).get("limits") or {}
-    wanted = {name: asked for name, asked in ASKED.items() if name in limits or name != "ephemeral-storage"}
-    return {
-        "requests": {name: capped(asked, limits.get(name, asked)) for name, asked in wanted.items()},
-        "limits": {"memory": MEMORY},
-    }
+    return {"requests": requests(limits), "limits": {"memory": MEMORY}}
 
 
-def capped(asked: str, limit: Any) -> str:
+def requests(limits: Mapping[str, Any]) -> Object:
+    """Requests of a command's container, and of the check's: small ones, and none above its limit, which the API server
+    would refuse. Disk is asked for only where it has a limit. Kubernetes takes a limit without a request as the
+    request, and few nodes have room for the disk of a second driver."""
+    wanted = {name: asked for name, asked in _ASKED.items() if name in limits or name != "ephemeral-storage"}
+    return {name: _capped(asked, limits.get(name, asked)) for name, asked in wanted.items()}
+
+
+def _capped(asked: str, limit: Any) -> str:
     """The request, or the limit if that is less."""
     try:
         return min(asked, str(limit), key=lambda text: quantities.amount(text.removeprefix("+")))
