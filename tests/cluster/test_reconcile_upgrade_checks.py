@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from sparkstate_operator import clock
+from sparkstate_operator.decide import checking
 from sparkstate_tools.operating.operated_namespace import OperatedNamespace
 
 URL = "s3://bucket/state/00aa11bb22cc33dd/chk-3"
@@ -96,3 +100,66 @@ def test_a_job_that_does_not_want_the_check_is_upgraded_at_once(stored: Operated
     stored.apply(image="example/job:2", upgradeCheck=False)
     stored.until_deleting("orders-driver-1")
     assert stored.cluster.items("jobs", stored.namespace) == []
+
+
+@pytest.fixture
+def unasked(stored: OperatedNamespace) -> OperatedNamespace:
+    """A job whose new version cannot be asked, because a quota has no room for Jobs."""
+    stored.cluster.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "ResourceQuota",
+            "metadata": {"name": "none", "namespace": stored.namespace},
+            "spec": {"hard": {"count/jobs.batch": "0"}},
+        }
+    )
+    stored.cluster.until(
+        lambda: (
+            (stored.cluster.get("resourcequota", "none", stored.namespace) or {})
+            .get("status", {})
+            .get("used")
+        ),
+        "the quota counts Jobs",
+    )
+    stored.apply(image="example/job:2")
+    stored.cluster.until(lambda: "Forbidden" in stored.reasons(), "the Job is refused", 60)
+    return stored
+
+
+def begin_earlier(operated: OperatedNamespace) -> None:
+    """The check that is under way began more than two minutes ago."""
+    since = clock.text(clock.SystemClock().now() - timedelta(seconds=checking.ROOM_S + 5))
+    patch = json.dumps({"status": {"intent": {"since": since}}})
+    where = ("-n", operated.namespace, "--subresource=status", "--type=merge", "-p", patch)
+    operated.cluster.kubectl("patch", "ssj", operated.name, *where)
+
+
+@pytest.mark.fault_on("Kubernetes")
+@pytest.mark.fault(
+    broken="a ResourceQuota has no room for the Job that asks a new version about the state",
+    when="a job is upgraded",
+    expected="after two minutes the upgrade goes on without the check, and an Event names the quota and the way out",
+)
+def test_a_quota_without_jobs_keeps_nobody_from_upgrading(unasked: OperatedNamespace) -> None:
+    assert (unasked.status()["phase"], unasked.status()["intent"]["action"]) == ("Running", "check")
+    begin_earlier(unasked)
+    unasked.until_deleting("orders-driver-1")
+    unasked.kubelet.finish_deletion("orders-driver-1")
+    assert unasked.until_pod(2)["spec"]["containers"][0]["image"] == "example/job:2"
+    (event,) = (
+        one
+        for one in unasked.cluster.items("events", unasked.namespace)
+        if one["reason"] == "StateNotChecked"
+    )
+    for told in ("exceeded quota: none", "count/jobs.batch=1", "spec.upgradeCheck: false"):
+        assert told in event["message"]
+    assert unasked.cluster.items("jobs", unasked.namespace) == []
+
+
+def test_a_quota_that_gets_room_for_a_job_in_time_has_the_new_version_asked(
+    unasked: OperatedNamespace,
+) -> None:
+    unasked.cluster.kubectl("delete", "resourcequota", "none", "-n", unasked.namespace)
+    unasked.finish_command(check_of(unasked, "example/job:2")["metadata"]["name"], FITS)
+    unasked.until_deleting("orders-driver-1")
+    assert "StateNotChecked" not in unasked.reasons()

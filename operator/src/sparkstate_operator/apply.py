@@ -154,8 +154,9 @@ class Applier:
                 await self._delete(Write.DELETE_CHILD, DELETED[child.kind], namespace, child)
             case actions.DeleteRevision(child):
                 await self._delete(Write.DELETE_REVISION, k.REVISIONS, namespace, child)
-            case actions.TriggerSavepoint():
-                await self.trigger(action, job.uid)
+            case actions.CreateCheck(name):
+                with memory.attempts.noting_check(name):
+                    await self._ask(action, self.context(job, revisions[action.revision]))
             case actions.CreateSnapshot(body):
                 document = {"apiVersion": k.SNAPSHOTS.api_version, "kind": k.SNAPSHOTS.kind, **body}
                 await self._create(Write.CREATE_SNAPSHOT, k.SNAPSHOTS, namespace, document, _of(job))
@@ -171,10 +172,8 @@ class Applier:
         match action:
             case actions.CreateCommand():
                 await self._job_command(action, seen, revisions)
-            case actions.CreateCheck():
-                context = self.context(seen.job, revisions[action.revision])
-                body = _built(context, lambda: check.job(context, action))
-                await self._create(Write.CREATE_COMMAND, k.COMMANDS, seen.job.namespace, body, _of(seen.job))
+            case actions.TriggerSavepoint():
+                await self.trigger(action, seen.job.uid)
             case actions.DeleteSecret(attempt):
                 await self._delete_secret(attempt, seen.job.namespace, seen.job.uid)
             case actions.DeleteCommand(command):
@@ -190,6 +189,10 @@ class Applier:
                 )
             case _:
                 raise ValueError(f"{action} is the reconciler's own")
+
+    async def _ask(self, action: actions.CreateCheck, context: Context) -> None:
+        body = _built(context, lambda: check.job(context, action))
+        await self._create(Write.CREATE_COMMAND, k.COMMANDS, context.job.namespace, body, _of(context.job))
 
     def context(self, job: observed.Job, revision: plan.Revision) -> Context:
         """For building this job's children."""

@@ -49,6 +49,12 @@ class ApiError(OperatorError):
         """Whether the answer to a creation proves that the object was not made. A 5xx or no answer proves nothing."""
         return 400 <= self.status < 500 or isinstance(self, Refused)
 
+    @property
+    def judged(self) -> bool:
+        """Whether the API server has judged the request. It has not where it fails, does not answer or has too much to
+        do, or where a webhook fails: the same request may pass the next time."""
+        return 400 <= self.status < 500 and self.status not in (408, 429)
+
 
 class NotFound(ApiError):
     """There is no such object."""

@@ -30,6 +30,8 @@ class Attempts:
     """The attempt whose pod may exist, because the request for it had no answer; 0: none."""
     unkept: str = ""
     """Why the API server refused the revision of the job's spec at the last look, which then did nothing else."""
+    unasked: observed.CommandRefusal | None = None
+    """The check whose Job could not be made. The name is that of one question, so the next one is asked anew."""
     unwritten: str = ""
     """Uid of the job, if it was seen before our finalizer was on it and no status has been written since. A new job
     whose first status write failed would otherwise look like one whose status was lost, and wait for the storage."""
@@ -41,6 +43,17 @@ class Attempts:
             yield
         except errors.TOLD as error:
             self.unkept = str(error) if of_spec else ""
+            raise
+
+    @contextlib.contextmanager
+    def noting_check(self, name: str) -> Iterator[None]:
+        """``name``: of the check's Job. The last answer counts: one that does not judge the Job ends the memory."""
+        self.unasked = None
+        try:
+            yield
+        except errors.TOLD as error:
+            if not isinstance(error, errors.ApiError) or error.judged:
+                self.unasked = observed.CommandRefusal(name, str(error))
             raise
 
     def take_unkept(self) -> str:

@@ -131,6 +131,7 @@ class Observer:
             never_made=memory.attempts.never_made,
             unanswered=memory.attempts.unanswered,
             unkept=memory.attempts.take_unkept(),
+            unasked=memory.attempts.unasked,
             unwritten=bool(uid) and memory.attempts.unwritten == uid,
             namespace_terminating=job.deleting_at is not None and await self._terminating(namespace),
             needed_by=await dependant_jobs.of_purge(

@@ -60,6 +60,15 @@ class Child:
 
 
 @dataclass(frozen=True)
+class CommandRefusal:
+    """The last answer to the creation of a command's Job: it cannot be made."""
+
+    name: str
+    """Of the Job."""
+    message: str
+
+
+@dataclass(frozen=True)
 class ObservedState:
     """Everything that a decision about one job looks at."""
 
@@ -87,6 +96,9 @@ class ObservedState:
     """An attempt whose pod this same process asked for, without an answer that says whether it was made."""
     unkept: str = ""
     """Why the API server has just refused to keep the revision of the newest spec; empty if it did not."""
+    unasked: CommandRefusal | None = None
+    """The last check that this same process could not put to a new version. Without this, each look would ask for the
+    Job again, and a quota without Jobs would hold up every upgrade for ever."""
     unwritten: bool = False
     """This same process saw the job before our finalizer was on it,
     and has written no status since: an empty one is not lost."""

@@ -2,7 +2,7 @@
 
 ``sparkstate check`` runs as a Job, in the new version's own pod. Its intent names the revision; the attempt runs on
 meanwhile, and for as long as the answer is no. A check that cannot be made at all (the image is older than the
-command, no node has room for one more pod) keeps nobody from upgrading.
+command, no node has room for one more pod, the API server refuses the Job) keeps nobody from upgrading.
 """
 
 from __future__ import annotations
@@ -30,13 +30,15 @@ SLOW_S = 540.0
 """A check that runs, and has not answered after this time, refuses the upgrade: the new driver would hang as well. In
 this time Spark has to start, and the job's code to declare itself."""
 ROOM_S = 120.0
-"""A check that no node takes for this long is given up."""
+"""A check that no node takes for this long is given up, and so is one whose Job is refused: a quota may get room."""
 PULL_S = 60.0
 """A container that cannot be made for this long refuses the upgrade: the new driver's could not be made either."""
 REFUSED_S, LONGEST_REFUSED_S = 600.0, 3600.0
 """State that does not fit is checked again after these pauses, because an image may have come anew under its name."""
 SPEC_BYTES = 128 * 1024
 """A larger spec is not checked: it travels in an annotation, indented, and all annotations of a pod share 256 KiB."""
+REFUSAL_LENGTH = 600
+"""Characters of a refusal that are told. An Event has room for 1,024, and the remedy comes last."""
 _WITHOUT = "spec.upgradeCheck: false upgrades without the check"
 NOT_KNOWN = "No such command"
 """The command line's words for a command of a later version."""
@@ -143,6 +145,19 @@ def _has_begun(draft: Draft, check: Check) -> bool:
     return intent.get("action") == job_life.CHECK and intent.get("revision") == check.wanted.name
 
 
+def _is_refused(draft: Draft, _: Check, command: observed.Command | None) -> Answer | None:
+    """Before the question is put again. A quota may be full for a moment, as nodes may be, and the Job of an earlier
+    check may still count: so it is put again and again until then."""
+    refusal = draft.seen.unasked
+    if command is not None or refusal is None or refusal.name != command_name(draft):
+        return None
+    if draft.since() <= ROOM_S:
+        return None
+    told = refusal.message[:REFUSAL_LENGTH]
+    remedy = "the next upgrade is checked if quotas and policies let the Job in"
+    return Answer(Verdict.UNKNOWN, f"its Job cannot be made: {told}; {remedy}, and {_WITHOUT}")
+
+
 def _is_not_asked(_: Draft, _check: Check, command: observed.Command | None) -> Answer | None:
     """Every later rule is about the command."""
     return Answer(Verdict.ASKS) if command is None else None
@@ -223,6 +238,7 @@ ANSWERS = (
     _is_too_large,
     _is_interrupted,
     _is_not_begun,
+    _is_refused,
     _is_not_asked,
     _has_answered,
     _is_not_known,
