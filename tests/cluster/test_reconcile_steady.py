@@ -186,6 +186,7 @@ NOT_IN_EVERY_LIFE = {
         "rbac.authorization.k8s.io",
         "roles",
     ),  # for the operator of before, which leads during an upgrade
+    ("get", "", "resourcequotas"),  # of one that refuses a new pod: test_quotas
     ("get", "batch", "jobs"),  # "exists already": test_reconcile_crashes, after create-command
     ("get", "", "configmaps"),  # "exists already": test_reconcile_crashes, after create-config-map
     # An apply that creates is a patch in the audit log: test_an_apply_needs_the_right_to_create_too

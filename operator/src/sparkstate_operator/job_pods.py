@@ -5,11 +5,11 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from sparkstate_operator import clock, containers, labels
-from sparkstate_operator.core import quota
+from sparkstate_operator.core import pod_usage
 
 Document = Mapping[str, Any]
 Termination = containers.Termination
@@ -69,8 +69,8 @@ class Pod:
     """Whether its node has been given up, or has never said anything of it."""
     cluster: str = ""
     """The cluster's name in storage, as the pod was told; empty where it does not say."""
-    asks: tuple[tuple[str, str], ...] = ()
-    """The resources that it counts against a ResourceQuota, by name."""
+    usage: pod_usage.PodUsage = pod_usage.NOTHING
+    """Its share of a ResourceQuota."""
     disrupted: str = ""
     """Why the pod is a disruption's target (drain, preemption, eviction), if it is."""
 
@@ -113,6 +113,10 @@ class Pod:
         operator waited for that period all the same, a job on a lost node was away twice as long: five minutes."""
         return self.deleting_at is not None and self.disrupted == TAINT_EVICTION and self.node_silent
 
+    def is_stuck(self, now: datetime) -> bool:
+        """Whether it should have ended a whole grace period ago. Quotas do not count it any more."""
+        return self.deleting_at is not None and now > self.deleting_at + timedelta(seconds=self.grace_s)
+
     @property
     def crash(self) -> Termination | None:
         """The newest end of its container."""
@@ -145,7 +149,7 @@ def read(body: Document) -> Pod:
         **{**vars(found), "ready": found.ready and _node_answers(ready)},
         node_silent=not _node_answers(ready),
         cluster=_variable(spec, labels.CLUSTER_VARIABLE),
-        asks=quota.asks(spec),
+        usage=pod_usage.read(body),
         unschedulable=scheduled.get("message", "") if scheduled.get("status") == "False" else "",
         node_lost=status.get("reason") == "NodeLost" or ready.get("reason") == "NodeLost",
         disrupted=disruption.get("reason", "") if disruption.get("status") == "True" else "",

@@ -33,6 +33,7 @@ def pack(seen: observed.ObservedState) -> bytes:
         report=None,
         unheard="",
         refused="",
+        quota_scopes=(),
     )
     return zlib.compress(pickle.dumps(lasting, pickle.HIGHEST_PROTOCOL), _LEVEL)
 

@@ -23,7 +23,7 @@ from sparkstate_operator import (
     plan,
 )
 from sparkstate_operator.core import job_life, keys, naming, revisions
-from sparkstate_operator.edges import dependant_jobs, driver
+from sparkstate_operator.edges import dependant_jobs, driver, quotas
 from sparkstate_operator.edges import kube as k
 from sparkstate_operator.edges.driver import Drivers
 from sparkstate_operator.edges.neighbours import Neighbours, Others
@@ -271,6 +271,11 @@ class Observer:
             _log.warning("the command %s gave an invalid answer: %s", command.name, error)
             return command
         return dataclasses.replace(command, progress=found)
+
+    async def refused(self, seen: observed.ObservedState, why: str) -> observed.ObservedState:
+        """The same look, after a dry run that was refused."""
+        scopes = await quotas.scopes(self._kube, seen.job.namespace, why)
+        return dataclasses.replace(seen, refused=why, quota_scopes=scopes)
 
     async def listen(self, endpoint: observed.DriverEndpoint) -> HeardReport:
         """Ask the driver alone; no request goes to the API server."""

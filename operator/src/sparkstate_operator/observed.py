@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from sparkstate_operator import clock, containers, custom_resources, job_pods, labels, reports
+from sparkstate_operator.core import quota
 
 Document = Mapping[str, Any]
 Job = custom_resources.Job
@@ -109,6 +110,8 @@ class ObservedState:
     """Whether it is time to write progress into the status."""
     refused: str = ""
     """Why the API server refused an object of the new attempt in a dry run; empty if it did not."""
+    quota_scopes: tuple[quota.Scope, ...] = ()
+    """Those of the quota that ``refused`` names."""
 
     @property
     def newest_config_map(self) -> Child | None:

@@ -33,6 +33,7 @@ VERBS: tuple[tuple[k.Kind, str, tuple[str, ...]], ...] = (
     (k.ROLE_BINDINGS, "", (*_ALONE, "patch")),
     (k.EVENTS, "", ("create",)),
     (k.NAMESPACES, "", ("get",)),
+    (k.RESOURCE_QUOTAS, "", ("get",)),
     (k.LEASES, "", ("get",)),
 )
 """(kind, subresource, verbs). Server-side apply needs ``patch``, and ``create`` where there is nothing yet.
@@ -40,6 +41,8 @@ VERBS: tuple[tuple[k.Kind, str, tuple[str, ...]], ...] = (
 Roles: older operators made one for each job. The operator finds and deletes them, and makes none. Only an older
 operator needs ``get`` on them: Helm changes its rights while it still leads, and it reads the job's Role before each
 attempt. Without the right it began no attempt during an upgrade. Drop ``get`` with the version after 0.1.
+
+ResourceQuotas: the scopes of one that refuses a new pod, which tell whether it counts the pods that would go.
 
 Leases: those of other operators, which tell whether an operator that has marked a job is still there."""
 

@@ -237,7 +237,7 @@ class Reconciler:
                 self._applier.context(seen.job, known[decision.check.revision]), decision.check
             )
             if refused:
-                seen = dataclasses.replace(seen, refused=refused)
+                seen = await self._observer.refused(seen, refused)
                 decision = self._decide(seen, look.revisions, wanted, invalid)
         job = await self._carry_out_job(seen, decision, known, memory)
         news = seen.report.news if seen.report is not None else observed.NO_NEWS

@@ -11,11 +11,13 @@ from support.scene.decisions import NOW, ended, job, pod, revision, running_stat
 
 from sparkstate_operator import actions, clock, observed, plan
 from sparkstate_operator.config import Config
-from sparkstate_operator.core import quota, settings
+from sparkstate_operator.core import pod_usage, quota, settings
 from sparkstate_operator.decide import decide, refusing
 
 NEWER = {"image": "example/job:2"}
-ASKS = (("pods", "1"), ("limits.memory", "2Gi"), ("limits.memory", "512Mi"), ("requests.cpu", "500m"))
+DRIVER = {"resources": {"limits": {"memory": "2Gi"}, "requests": {"cpu": "500m"}}}
+SIDE = {"resources": {"limits": {"memory": "512Mi"}}}
+USAGE = pod_usage.read({"spec": {"containers": [DRIVER, SIDE]}})
 
 
 def look(
@@ -25,7 +27,7 @@ def look(
     seen = observed.ObservedState(
         job(status, generation=generation, **spec),
         NOW + timedelta(seconds=later_s),
-        drivers=fields.pop("drivers", (pod(asks=ASKS),)),
+        drivers=fields.pop("drivers", (pod(usage=USAGE),)),
         refused=refused,
         **fields,
     )
@@ -72,7 +74,7 @@ def test_a_refused_revision_is_not_tried_while_nothing_runs() -> None:
 
 
 CRASHES = pod(
-    asks=ASKS,
+    usage=USAGE,
     ready=False,
     waiting="CrashLoopBackOff",
     restarts=2,
@@ -80,8 +82,10 @@ CRASHES = pod(
 )
 
 
-INIT_FAILS = pod(asks=ASKS, ready=False, waiting="PodInitializing", trouble=("CrashLoopBackOff", "it fails"))
-UNPULLED = pod(asks=ASKS, ready=False, waiting="ImagePullBackOff")
+INIT_FAILS = pod(
+    usage=USAGE, ready=False, waiting="PodInitializing", trouble=("CrashLoopBackOff", "it fails")
+)
+UNPULLED = pod(usage=USAGE, ready=False, waiting="ImagePullBackOff")
 
 
 @pytest.mark.parametrize("phase", ["Starting", "Failing"])
@@ -104,7 +108,7 @@ def test_a_remedy_is_tried_again_while_the_old_version_crashes_again_and_again(
     assert due.status["intent"]["revision"] == revision(**NEWER).name
 
 
-PREPARES = pod(asks=ASKS, ready=False, restarts=2)
+PREPARES = pod(usage=USAGE, ready=False, restarts=2)
 
 
 @pytest.mark.parametrize(
@@ -209,25 +213,36 @@ def test_what_the_old_pod_holds_is_free_for_the_new_one(
 
 
 def test_a_pod_that_has_ended_holds_nothing() -> None:
-    over = pod(2, phase="Failed", asks=(("pods", "1"),))
-    drivers = (pod(asks=ASKS), dataclasses.replace(over, attempt=0, name="orders-driver-0"))
+    over = pod(2, phase="Failed", usage=USAGE)
+    drivers = (pod(usage=USAGE), dataclasses.replace(over, attempt=0, name="orders-driver-0"))
     found = look(running_status(), refused=refusal("pods=1", "pods=2", "pods=1"), drivers=drivers)
     assert "refused" in found.status
 
 
-@pytest.mark.parametrize("text", ["", "no", 'admission webhook "x" denied the request', "exceeded quota: x"])
-def test_no_other_refusal_is_taken_for_a_quota(text: str) -> None:
-    assert not quota.fits_after(text, ASKS)
+def test_a_pod_that_should_have_ended_long_ago_holds_nothing() -> None:
+    """Quotas do not count it any more, so its end makes no room."""
+    for late_s, phase in ((-1, "Upgrading"), (31, "Running")):
+        driver = pod(usage=USAGE, deleting_at=NOW - timedelta(seconds=late_s), grace_s=30)
+        found = look(running_status(), refused=refusal("pods=1", "pods=1", "pods=1"), drivers=(driver,))
+        assert found.status["phase"] == phase
 
 
-def test_what_a_pod_asks_for_is_named_as_quotas_name_it() -> None:
-    resources = {"requests": {"cpu": "1", "example.com/gpu": 2}, "limits": {"memory": "1Gi"}}
-    found = quota.asks({"containers": [{"resources": resources}, {}]})
-    assert dict(found) == {
-        "pods": "1",
-        "count/pods": "1",
-        "requests.cpu": "1",
-        "cpu": "1",
-        "requests.example.com/gpu": "2",
-        "limits.memory": "1Gi",
-    }
+def test_a_large_init_container_of_the_old_pod_is_free_for_that_of_the_new_one() -> None:
+    """Only containers counted, and the upgrade of such a job was refused for ever."""
+    fetch = {"resources": {"limits": {"memory": "8Gi"}}}
+    large = pod_usage.read({"spec": {"containers": [DRIVER], "initContainers": [fetch]}})
+    full = refusal("limits.memory=8Gi", "limits.memory=8Gi", "limits.memory=8Gi")
+    found = look(running_status(), refused=full, drivers=(pod(usage=large),))
+    assert found.status["phase"] == "Upgrading"
+
+
+def test_a_quota_that_does_not_count_the_old_pod_has_no_room_when_it_is_gone() -> None:
+    """The old version was stopped, and the new one could not be made."""
+    high = (quota.Scope("PriorityClass", "In", ("high",)),)
+    full = refusal("pods=1", "pods=1", "pods=1")
+    refused = look(running_status(), refused=full, quota_scopes=high)
+    assert (refused.status["phase"], refused.actions) == ("Running", ())
+    assert "exceeded quota: ours" in refused.status["refused"]["message"]
+    counted = pod(usage=dataclasses.replace(USAGE, priority_class="high"))
+    found = look(running_status(), refused=full, quota_scopes=high, drivers=(counted,))
+    assert found.status["phase"] == "Upgrading"

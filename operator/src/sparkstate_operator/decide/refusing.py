@@ -109,6 +109,8 @@ def _lives(draft: Draft) -> bool:
 
 
 def fits_when_stopped(draft: Draft) -> bool:
-    """Whether a quota alone refuses the pod, and has room for it once the pods that run are gone."""
-    pods = [pod for pod in (*draft.seen.drivers, *draft.seen.executors) if not pod.over]
-    return quota.fits_after(draft.seen.refused, [ask for pod in pods for ask in pod.asks])
+    """Whether a quota alone refuses the pod, and has room for it once the pods that run are gone. Of those, it has to
+    count enough: a pod that it does not count, such as one of another priority, makes no room."""
+    seen = draft.seen
+    pods = [pod for pod in (*seen.drivers, *seen.executors) if not pod.over and not pod.is_stuck(seen.now)]
+    return quota.fits_after(seen.refused, [pod.usage for pod in pods], seen.quota_scopes)
