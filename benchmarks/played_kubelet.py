@@ -32,7 +32,7 @@ class Kubelet:
         self.attempts: dict[str, int] = {}
         self._stop = threading.Event()
         self._seen: set[str] = set()
-        self.core.create_node({"metadata": {"name": NODE}})
+        self.core.create_node({"metadata": {"name": NODE, "labels": {"kubernetes.io/os": "linux"}}})
         self._threads = [threading.Thread(target=one, daemon=True) for one in (self._beat, self._serve)]
         for thread in self._threads:
             thread.start()

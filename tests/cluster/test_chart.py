@@ -86,6 +86,23 @@ def test_an_autoscaler_may_take_the_operator_s_node(chart: Chart) -> None:
         assert annotations["cluster-autoscaler.kubernetes.io/safe-to-evict"] == "true"
 
 
+@pytest.mark.parametrize(
+    ("selector", "found"),
+    [
+        (None, {"kubernetes.io/os": "linux"}),
+        ({"disk": "ssd"}, {"kubernetes.io/os": "linux", "disk": "ssd"}),
+        ({"kubernetes.io/os": "our-linux"}, {"kubernetes.io/os": "our-linux"}),
+        ({"kubernetes.io/os": None}, None),
+    ],
+    ids=["none", "another label", "the same label", "the label taken out"],
+)
+def test_the_operator_runs_on_linux_unless_the_values_say_otherwise(
+    chart: Chart, selector: dict[str, Any] | None, found: dict[str, Any] | None
+) -> None:
+    pod = chart.one("Deployment", {"nodeSelector": selector} if selector else {})["spec"]["template"]["spec"]
+    assert pod.get("nodeSelector") == found
+
+
 @pytest.mark.parametrize("values", SETS.values(), ids=SETS)
 def test_every_pod_meets_pod_security_restricted_and_writes_to_volumes_only(
     chart: Chart, values: dict[str, Any]

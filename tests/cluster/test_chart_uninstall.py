@@ -106,7 +106,9 @@ def test_every_pod_of_the_release_gets_the_labels_the_place_and_the_variables(ch
     for pod in found.values():
         assert pod["metadata"]["labels"]["team"] == "x"
         assert pod["metadata"]["annotations"]["note"] == "why"
-        assert {name: pod["spec"][name] for name in PLACING} == {name: POD[name] for name in PLACING}
+        placed = {name: POD[name] for name in PLACING}
+        placed["nodeSelector"] = {"kubernetes.io/os": "linux", "disk": "ssd"}
+        assert {name: pod["spec"][name] for name in PLACING} == placed
         (container,) = pod["spec"]["containers"]
         assert POD["extraEnv"][0] in container["env"]
     assert found["Pod"]["metadata"]["annotations"]["helm.sh/hook"] == "test"

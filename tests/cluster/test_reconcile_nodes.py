@@ -1,9 +1,10 @@
-"""A node that stops answering, judged by Kubernetes' own controllers."""
+"""The nodes that a job's pods ask for, and a node that stops answering, judged by Kubernetes' own controllers."""
 
 from __future__ import annotations
 
 import time
 from datetime import datetime
+from typing import Any
 
 import pytest
 
@@ -58,3 +59,39 @@ def test_on_a_lost_node_the_grace_period_is_not_waited_for(operated: OperatedNam
     finally:
         kubelet.gone("orders-driver-1")
         operated.cluster.kubectl("delete", "node", node, "--ignore-not-found", "--wait=false")
+
+
+def as_an_earlier_version_made_it(pod: dict[str, Any]) -> dict[str, Any]:
+    """The same driver, not placed yet, without a node selector."""
+    meta = {
+        name: pod["metadata"][name]
+        for name in ("name", "namespace", "labels", "annotations", "ownerReferences")
+    }
+    spec = {name: value for name, value in pod["spec"].items() if name != "nodeSelector"}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
+
+
+@pytest.mark.usefixtures("running_operator")
+def test_a_driver_of_an_earlier_version_runs_on_and_its_successor_asks_for_linux(
+    operated: OperatedNamespace,
+) -> None:
+    operated.apply()
+    made = operated.until_pod(1)
+    assert operated.operator is not None
+    operated.operator.stop()
+    operated.kubelet.gone("orders-driver-1")
+    operated.cluster.apply(as_an_earlier_version_made_it(made))
+    operated.kubelet.run("orders-driver-1")
+    uid = operated.until_pod(1)["metadata"]["uid"]
+    operated.start()
+    operated.until_phase("Running")
+    generation = operated.apply(upgradeCheck=False)["metadata"]["generation"]
+    operated.cluster.until(
+        lambda: operated.status().get("observedGeneration") == generation, "a change without an attempt is in"
+    )
+    old, status = operated.until_pod(1), operated.status()
+    assert (old["metadata"]["uid"], old["metadata"].get("deletionTimestamp")) == (uid, None)
+    assert "nodeSelector" not in old["spec"]
+    assert (status["phase"], status["attempt"]) == ("Running", 1)
+    operated.kubelet.end("orders-driver-1", 1, {"reason": "SlotLost", "message": "gone", "exit_code": 1})
+    assert operated.until_pod(2)["spec"]["nodeSelector"] == {"kubernetes.io/os": "linux"}

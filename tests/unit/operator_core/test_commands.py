@@ -76,7 +76,7 @@ def test_a_command_about_a_snapshot_has_the_template_that_it_wrote_down() -> Non
     pod = commands.job(commands.of_snapshot(delete, one, "shop", "engine:1", "mine"), Config().ids)["spec"][
         "template"
     ]["spec"]
-    assert (pod["nodeSelector"], pod["serviceAccountName"]) == ({"a": "b"}, "mine")
+    assert (pod["nodeSelector"], pod["serviceAccountName"]) == ({**pods.LINUX, "a": "b"}, "mine")
     (container,) = pod["containers"]
     assert container["args"][2:] == ["--s3-endpoint", "http://minio", "--s3-path-style"]
     assert container["env"][1]["valueFrom"]["secretKeyRef"]["name"] == "keys"
@@ -103,7 +103,7 @@ def test_no_variable_of_the_container_is_filled_into_an_argument() -> None:
 
 def test_a_command_may_run_where_the_driver_may() -> None:
     pod = pod_of(imagePullSecrets=[{"name": "pull"}])
-    assert pod["nodeSelector"] == {"pool": "spark"}
+    assert pod["nodeSelector"] == {**pods.LINUX, "pool": "spark"}
     assert pod["tolerations"] == [*TEMPLATE["spec"]["tolerations"], *pods.tolerations()]
     assert set(pod["affinity"]) == {"nodeAffinity"}, (
         "what spreads drivers does not keep a command from running"

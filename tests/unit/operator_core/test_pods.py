@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 from support.scene import in_cluster
-from support.scene.decisions import SPEC, job
+from support.scene.decisions import NOW, SPEC, job
 
-from sparkstate_operator import actions, plan
+from sparkstate_operator import actions, observed, plan
 from sparkstate_operator.config import DRIVER_PORT, Config
 from sparkstate_operator.core import settings
-from sparkstate_operator.objects import commands, driver, executor, parts, pods
+from sparkstate_operator.objects import check, commands, driver, executor, parts, pods
 
 SIDECAR = {"name": "logs", "image": "example/logs:1", "volumeMounts": [{"name": "cache", "mountPath": "/c"}]}
 
@@ -69,7 +69,7 @@ def test_a_pod_template_adds_by_name_and_takes_nothing_away(role: str) -> None:
     assert pod["metadata"]["labels"] == {**plain["metadata"]["labels"], "team": "air"}
     assert pod["metadata"]["annotations"] == {**pods.EVICTABLE, "note": "why"}
     spec = pod["spec"]
-    assert (spec["nodeSelector"], spec["schedulerName"]) == ({"disk": "ssd"}, "volcano")
+    assert (spec["nodeSelector"], spec["schedulerName"]) == ({**pods.LINUX, "disk": "ssd"}, "volcano")
     assert spec["tolerations"] == [{"key": "spot", "operator": "Exists"}, *pods.tolerations()]
     assert spec["serviceAccountName"] == plain["spec"]["serviceAccountName"]
     assert by_name(spec["volumes"]) == {
@@ -173,3 +173,45 @@ def test_the_users_of_all_pods_are_the_template_s_or_the_chart_s_or_the_cluster_
         assert {name: security[name] for name in IDS if name in security} == found
         assert security["runAsNonRoot"] is True
         assert security["seccompProfile"] == {"type": "RuntimeDefault"}
+
+
+LINUX = {"kubernetes.io/os": "linux"}
+
+
+def all_pods(selector: Any) -> dict[str, dict[str, Any]]:
+    """The spec of every kind of pod that the operator makes for a job whose templates have this node selector."""
+    template = {"spec": {"nodeSelector": selector}}
+    context = in_cluster.context(driverTemplate=template, executorTemplate=template)
+    purge = actions.CreateCommand("purge", "purge", ("purge",), 600)
+    delete = actions.CreateCommand("delete", "delete", ("savepoints", "delete"), 600, template)
+    snapshot = observed.Snapshot("one", "s-1", "1", 1, NOW, {}, {}, {}, {}, ())
+    jobs = {
+        "the job's command": commands.job(commands.of_job(context, purge, "rotations-3"), IDS),
+        "the snapshot's command": commands.job(
+            commands.of_snapshot(delete, snapshot, "shop", "engine:1", None), IDS
+        ),
+        "the check": check.job(
+            context, actions.CreateCheck("check", "rotations-1", actions.Start(), (), 600)
+        ),
+    }
+    return {
+        "driver": driver.pod(context, 3)["spec"],
+        "executor": executor.template(context, 3)["spec"],
+        **{name: one["spec"]["template"]["spec"] for name, one in jobs.items()},
+    }
+
+
+@pytest.mark.parametrize(
+    ("theirs", "found"),
+    [
+        ({}, LINUX),
+        ({"disk": "ssd"}, {**LINUX, "disk": "ssd"}),
+        ({"kubernetes.io/os": "our-linux"}, {"kubernetes.io/os": "our-linux"}),
+        (["not", "a", "map"], ["not", "a", "map"]),
+    ],
+    ids=["none", "of another label", "of the same label", "one that the API server refuses"],
+)
+def test_no_pod_runs_on_a_node_of_another_system_unless_its_template_says_so(theirs: Any, found: Any) -> None:
+    """A Windows node cannot run the image."""
+    specs = all_pods(theirs)
+    assert {name: spec["nodeSelector"] for name, spec in specs.items()} == dict.fromkeys(specs, found)

@@ -138,7 +138,7 @@ def job(command: Command, ids: Mapping[str, int]) -> Object:
     }
     if command.service_account:
         spec["serviceAccountName"] = command.service_account
-    theirs = parts.as_user(ids, pods.with_tolerations({"metadata": {}, "spec": {}, **command.template}))
+    theirs = parts.as_user(ids, pods.placed({"metadata": {}, "spec": {}, **command.template}))
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",

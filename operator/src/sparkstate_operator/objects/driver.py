@@ -33,7 +33,7 @@ def pod(context: Context, attempt: int, predecessor_s: int = 0) -> Object:
         "metadata": {"annotations": pods.EVICTABLE},
         "spec": {"terminationGracePeriodSeconds": TERMINATION_GRACE_S, "tolerations": pods.tolerations()},
     }
-    merged: Object = merging.merge(pods.with_tolerations(merging.merge(defaults, theirs)), ours)
+    merged: Object = merging.merge(pods.placed(merging.merge(defaults, theirs)), ours)
     (container,) = (one for one in merged["spec"]["containers"] if one["name"] == "driver")
     # The engine has to know the grace period that the pod really has: its last checkpoint after SIGTERM must fit into
     # it.

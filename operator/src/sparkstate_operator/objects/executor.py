@@ -25,5 +25,5 @@ def template(context: Context, attempt: int) -> Object:
         "spec": {**spec, "restartPolicy": "Never", "containers": [container]},
     }
     defaults = {"metadata": {"annotations": pods.EVICTABLE}, "spec": {}}
-    merged: Object = merging.merge(pods.with_tolerations(merging.merge(defaults, theirs)), ours)
+    merged: Object = merging.merge(pods.placed(merging.merge(defaults, theirs)), ours)
     return merged

@@ -1,8 +1,8 @@
-"""The parts that pods of a driver and of its executors have in common, and what every pod of ours tolerates."""
+"""The parts that pods of a driver and of its executors have in common, and on which nodes every pod of ours may run."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sparkstate_operator.core import keys, memory, naming, templates
@@ -14,6 +14,9 @@ from sparkstate_spec import units
 EVICTABLE: Object = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "true"}
 """Without this annotation, the cluster autoscaler keeps a node for the sake of a pod with local volumes, or one whose
 controller it does not know. Our pods come back elsewhere with their state. A template's own annotation wins."""
+LINUX: Object = {"kubernetes.io/os": "linux"}
+"""Every kubelet labels its node so. Without it, the scheduler may choose a Windows node, which cannot run the image.
+A template's own value of the label wins."""
 
 
 def spec(context: Context, role: memory.Role) -> Object:
@@ -124,9 +127,17 @@ def tolerations() -> list[Object]:
     ]
 
 
-def with_tolerations(template: Object) -> Object:
-    """A template with the user's tolerations, and ours for each taint that the user's do not name."""
-    theirs = template["spec"].get("tolerations") or []
+def placed(template: Object) -> Object:
+    """A template with the user's tolerations and node selector, ours for each taint that the user's do not name, and
+    Linux where the user's say nothing of it."""
+    spec = template["spec"]
+    theirs = spec.get("tolerations") or []
     named = {one.get("key") for one in theirs}
     ours = [one for one in tolerations() if one["key"] not in named]
-    return {**template, "spec": {**template["spec"], "tolerations": [*theirs, *ours]}}
+    return {**template, "spec": {**spec, **_on_linux(spec), "tolerations": [*theirs, *ours]}}
+
+
+def _on_linux(spec: Object) -> Object:
+    """The node selector. One that is not a map is for the API server to refuse."""
+    theirs = spec.get("nodeSelector") or {}
+    return {"nodeSelector": {**LINUX, **theirs} if isinstance(theirs, Mapping) else theirs}

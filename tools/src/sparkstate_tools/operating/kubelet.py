@@ -9,6 +9,8 @@ from typing import Any
 from sparkstate_tools.kubernetes.cluster import Cluster, CommandFailed
 
 NODE = "played-node"
+LABELS = {"kubernetes.io/os": "linux"}
+"""A real kubelet sets it, and the pods of jobs ask for it."""
 
 
 class Kubelet:
@@ -40,7 +42,7 @@ class Kubelet:
         now = datetime.now(UTC)
         meta = {"name": self._on}
         self._cluster.apply(
-            {"apiVersion": "v1", "kind": "Node", "metadata": meta},
+            {"apiVersion": "v1", "kind": "Node", "metadata": {**meta, "labels": LABELS}},
             {
                 "apiVersion": "coordination.k8s.io/v1",
                 "kind": "Lease",
