@@ -13,15 +13,6 @@ from sparkstate.keygroups import KeySpace
 
 
 @pytest.mark.parametrize(
-    ("parallelism", "expected"),
-    [(1, 128), (64, 128), (85, 128), (86, 256), (128, 256), (1000, 2048), (20000, 32768), (30000, 32768)],
-)
-def test_the_default_max_parallelism_is_flinks(parallelism: int, expected: int) -> None:
-    # Flink's KeyGroupRangeAssignment: the power of two at or above 1.5 x parallelism, from 128 to 32768.
-    assert keygroups.default_max_parallelism(parallelism) == expected
-
-
-@pytest.mark.parametrize(
     ("parallelism", "max_parallelism", "expected"),
     [(1, 128, 16), (2, 128, 16), (5, 128, 32), (100, 256, 256)],
 )
@@ -29,6 +20,14 @@ def test_the_default_number_of_shards_leaves_room_to_grow(
     parallelism: int, max_parallelism: int, expected: int
 ) -> None:
     assert keygroups.default_shards(parallelism, max_parallelism) == expected
+
+
+def test_a_new_job_has_flinks_key_groups_and_the_shards_that_it_names() -> None:
+    assert keygroups.of_new_job(2, None, None) == KeySpace(128, 16)
+    assert keygroups.of_new_job(2, None, 128) == KeySpace(128, 128)
+    assert keygroups.of_new_job(2, 200, 200) == KeySpace(200, 200)
+    with pytest.raises(errors.SpecInvalid, match=r"spec\.shards: .* has 128 .* at least 200 \(it is 200\)"):
+        keygroups.of_new_job(2, None, 200)
 
 
 @st.composite

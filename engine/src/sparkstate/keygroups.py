@@ -3,8 +3,6 @@
 A key belongs to a key group for ever (``pmod(xxhash64(key columns), max_parallelism)``, computed in Spark only).
 A shard is a fixed contiguous range of key groups with a store of its own; a slot owns a contiguous run of whole
 shards. Rescaling moves shards between slots and never splits one.
-
-Default max parallelism is Flink's rule (``KeyGroupRangeAssignment.computeDefaultMaxParallelism``).
 """
 
 from __future__ import annotations
@@ -13,10 +11,9 @@ import array
 from dataclasses import dataclass
 
 from sparkstate import errors
-from sparkstate_spec import problems
+from sparkstate_spec import key_space, problems
 
-MAX_PARALLELISM_LOWER_BOUND = 128
-MAX_PARALLELISM_UPPER_BOUND = 32768
+MAX_PARALLELISM_UPPER_BOUND = key_space.MOST
 DEFAULT_SHARDS = 16
 
 
@@ -34,20 +31,9 @@ class KeyGroupRange:
         return self.end - self.start + 1
 
 
-def round_up_to_power_of_two(number: int) -> int:
-    """The least power of two that is not below ``number`` (1 for 0 and 1)."""
-    return 1 if number <= 1 else 1 << (number - 1).bit_length()
-
-
-def default_max_parallelism(parallelism: int) -> int:
-    """Flink's default: the power of two at or above 1.5 × parallelism, between 128 and 32768."""
-    wanted = round_up_to_power_of_two(parallelism + parallelism // 2)
-    return min(max(wanted, MAX_PARALLELISM_LOWER_BOUND), MAX_PARALLELISM_UPPER_BOUND)
-
-
 def default_shards(parallelism: int, max_parallelism: int) -> int:
     """Room to grow four-fold, at least 16, never more than there are key groups (docs/rfcs/0002)."""
-    return min(max(DEFAULT_SHARDS, round_up_to_power_of_two(4 * parallelism)), max_parallelism)
+    return min(max(DEFAULT_SHARDS, key_space.round_up_to_power_of_two(4 * parallelism)), max_parallelism)
 
 
 @dataclass(frozen=True)
@@ -91,3 +77,12 @@ class KeySpace:
         """The slot of every key group, as 16-bit numbers of this machine's byte order."""
         shards = map(self.shard_of_key_group, range(self.max_parallelism))
         return array.array("H", [self.slot_of_shard(shard, slots) for shard in shards]).tobytes()
+
+
+def of_new_job(slots: int, max_parallelism: int | None, shards: int | None) -> KeySpace:
+    """The key space of a job that begins without state; None for what its spec leaves out. Raises ``SpecInvalid`` for
+    more shards than key groups."""
+    if found := key_space.beyond_default(slots, max_parallelism, shards):
+        raise errors.SpecInvalid(str(found))
+    maximum = max_parallelism or key_space.default_max_parallelism(slots)
+    return KeySpace(maximum, shards or default_shards(slots, maximum))

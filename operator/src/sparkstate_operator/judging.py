@@ -11,9 +11,9 @@ import json
 import logging
 from collections.abc import Mapping
 
-from sparkstate_operator import actions, errors, observed, plan
+from sparkstate_operator import actions, errors, labels, observed, plan
 from sparkstate_operator.config import Config
-from sparkstate_operator.core import memory, placing, problems, settings, templates
+from sparkstate_operator.core import job_life, memory, placing, problems, settings, templates
 from sparkstate_operator.objects import children, driver, parts
 from sparkstate_operator.objects.parts import Context
 
@@ -47,7 +47,12 @@ def unforeseen(what: str, error: Exception) -> str:
 
 
 def _revision(job: observed.Job, config: Config, old: plan.Revision | None) -> plan.Revision:
-    resolved = settings.resolve(job.spec, config.defaults, lambda wanted: _fixed(job, old, wanted))
+    resolved = settings.resolve(
+        job.spec,
+        config.defaults,
+        fixed=lambda wanted: _fixed(job, old, wanted),
+        begins_empty=lambda wanted: _begins_empty(job, old, wanted),
+    )
     problems.raise_if_any(templates.problems(resolved))
     problems.raise_if_any(memory.problems(resolved, memory.sums(resolved)))
     revision = plan.of_spec(job.name, resolved)
@@ -69,6 +74,23 @@ def _fixed(
     if named and told:
         return None
     return settings.KeySpace(int(job.status["shards"]))
+
+
+def _begins_empty(job: observed.Job, old: plan.Revision | None, wanted: settings.Resolved) -> bool:
+    """Whether it is certain that the next attempt begins without state, so that its key space is what the spec says.
+
+    Nobody can tell without ``startEmpty``: the storage may have state by the job's name, as that of a job that was
+    deleted. Once ``startEmpty`` was carried out, the job has state, perhaps of a time when it had more slots."""
+    if not wanted.get("startEmpty"):
+        return False
+    return not old.get("startEmpty") if old is not None else _never_began(job)
+
+
+def _never_began(job: observed.Job) -> bool:
+    """Whether the job has never had an attempt; False where its status was lost, which would tell."""
+    if job.status.get("attempt") or (job.status.get("intent") or {}).get("action") == job_life.RECOVER:
+        return False
+    return bool(job.status.get("phase")) or labels.FINALIZER not in job.finalizers
 
 
 def _leaves_state(job: observed.Job) -> bool:

@@ -85,6 +85,21 @@ def test_explain_warns_where_managed_memory_is_too_small_for_the_shards_of_a_slo
     assert "for write buffers" not in capsys.readouterr().out
 
 
+def test_explain_tells_of_shards_that_only_a_job_with_state_can_have(capsys, manifest: Path) -> None:
+    """It reads no storage, where the job may have state with more key groups: it refuses nothing."""
+    many = ["--set", "spec.shards=200"]
+    assert main.main(["explain", str(manifest), *many]) == 0
+    assert (
+        "note: spec.shards: there are more shards than key groups: a job that begins without state has 128"
+        in (capsys.readouterr().out)
+    )
+    assert main.main(["explain", str(manifest), *many, "-o", "json"]) == 0
+    (told,) = [one for one in json.loads(capsys.readouterr().out)["notices"] if "spec.shards" in one]
+    assert told.endswith("keeps the number of key groups that it was created with")
+    assert main.main(["explain", str(manifest), *many, "--set", "spec.maxParallelism=200"]) == 0
+    assert "key groups" not in capsys.readouterr().out
+
+
 def test_explain_shows_the_options_of_rocksdb_and_who_decided_them(capsys, manifest: Path) -> None:
     backend = {"type": "rocksdb", "options": {"state.backend.rocksdb.use-bloom-filter": "false"}}
     given = [f"--set=spec.stateBackend={json.dumps(backend)}"]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support.scene.decisions import NOW, ended, job, pod, revision, running_status, trace
 
-from sparkstate_operator import judging, observed, plan
+from sparkstate_operator import actions, judging, observed, plan
 from sparkstate_operator.config import Config
 from sparkstate_operator.decide import decide
 
@@ -65,6 +65,64 @@ def test_a_spec_that_goes_on_from_the_present_state_is(before: dict[str, Any], s
 
 def test_where_the_revision_that_runs_is_lost_the_shards_bind() -> None:
     assert "16 shards" in judged({"slots": 32, **EMPTY}, {}, revision="orders-lost")
+
+
+MANY = {"shards": 400}
+BEYOND = (
+    "spec.shards: there are more shards than key groups: a job that begins without state has 128 of them with slots 50 "
+    "and no maxParallelism; lower shards, or give a maxParallelism of at least 400 (it is 400)"
+)
+
+
+def test_a_job_that_is_to_begin_empty_is_refused_more_shards_than_it_would_have_key_groups() -> None:
+    """Its driver refused it, after the one that ran had been stopped for it."""
+    before = {**MANY, "slots": 200}
+    assert judged({**MANY, **EMPTY, "slots": 50}, before, shards=400) == BEYOND
+    assert judged({**MANY, **EMPTY, "slots": 50, "maxParallelism": 400}, before, shards=400) == ""
+    assert judged({**MANY, **EMPTY, "slots": 200}, before, shards=400) == ""
+
+
+@pytest.mark.parametrize(
+    "start", [{}, EMPTY, OLD], ids=["its own state", "begun empty once", "another's state"]
+)
+def test_the_shards_of_state_fit_its_key_groups_whatever_its_slots_are_now(start: dict[str, Any]) -> None:
+    """400 shards are from a time with 200 slots, and so with 512 key groups."""
+    before = {**MANY, **start, "slots": 200}
+    assert judged({**MANY, **start, "slots": 50}, before, shards=400) == ""
+    assert judged({**MANY, **start, "slots": 50}, before, shards=None) == "", (
+        "no checkpoint has told them yet"
+    )
+
+
+def verdict(status: dict[str, Any], **more: Any) -> str:
+    """The verdict on a job with 400 shards of which no revision is known."""
+    return judging.judge(job(status, **{"slots": 50, **MANY, **EMPTY, **more}), Config())[1]
+
+
+def test_a_new_job_is_refused_them_if_it_names_no_state_that_there_may_be() -> None:
+    assert verdict({}, finalizers=()) == BEYOND
+    assert verdict({"phase": "Pending"}) == BEYOND
+    assert verdict({}, finalizers=(), startEmpty=False) == "", "its name may have state in storage"
+    assert verdict({}, finalizers=(), startEmpty=False, **OLD) == ""
+
+
+def test_a_job_whose_status_or_revision_is_lost_is_not() -> None:
+    assert verdict({}) == ""
+    assert verdict({"phase": "Pending", "intent": {"action": "recover"}}) == ""
+    assert verdict(running_status(revision="orders-lost")) == ""
+
+
+def test_the_finding_is_in_the_condition_of_the_job() -> None:
+    one = job(finalizers=(), **{"slots": 50, **MANY, **EMPTY})
+    wanted, invalid = judging.judge(one, Config())
+    decision = decide(observed.ObservedState(one, NOW), {}, wanted, invalid, Config())
+    told = {
+        each["type"]: (each["status"], each["reason"], each["message"])
+        for each in decision.status["conditions"]
+    }
+    assert told["Ready"] == ("False", "SpecInvalid", BEYOND)
+    assert told["Degraded"] == ("True", "SpecInvalid", BEYOND)
+    assert not [each for each in decision.actions if isinstance(each, actions.StartAttempt)]
 
 
 class Started:

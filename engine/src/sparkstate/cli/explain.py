@@ -13,7 +13,7 @@ from sparkstate.backends.rocksdb import explained
 from sparkstate.cli import manifests, output
 from sparkstate.settings import JobSettings
 from sparkstate.sizing import text
-from sparkstate_spec import configuration
+from sparkstate_spec import configuration, key_space
 from sparkstate_spec.answers import Answer
 
 _NO_PLACE = (
@@ -23,6 +23,10 @@ _NO_PLACE = (
 _NO_CODE = (
     "the job's code is not run here: settings in it (set_state_backend, StreamExecutionEnvironment) count more than "
     "all above, and the driver's log names them when the job runs"
+)
+_OF_STATE = (
+    "A start without state is refused. State that the job goes on from keeps the number of key groups that it was "
+    "created with"
 )
 _OF_KEYS = tuple(f"spec.{name}: " for name in configuration.NAMES)
 
@@ -112,9 +116,16 @@ def explain(
     click.echo(f"\nnote: {_NO_CODE}")
     if not resolved.settings.checkpoint.storage:
         click.echo(f"note: {_NO_PLACE}")
-    for notice in resolved.notices:
+    for notice in _notices(resolved):
         if not notice.startswith(_OF_KEYS):  # the table has them
             click.echo(f"\nnote: {notice}")
+
+
+def _notices(resolved: manifest.Resolved) -> list[str]:
+    """Those of the manifest, and one of shards that only a job with state can have, which a start knows."""
+    job = resolved.settings
+    beyond = key_space.beyond_default(job.slots, job.max_parallelism, job.shards)
+    return [*resolved.notices, *([f"{beyond}. {_OF_STATE}"] if beyond else [])]
 
 
 def _show_answers(answers: Sequence[Answer]) -> None:
@@ -170,7 +181,7 @@ def _document(
         ),
         **({answers[0].spelling: _answered(answers)} if answers else {}),
         "code": _NO_CODE,
-        "notices": resolved.notices,
+        "notices": _notices(resolved),
     }
 
 

@@ -120,9 +120,8 @@ def _with_keyed_state(metadata: CheckpointMetadata) -> set[str]:
 
 def key_space(settings: JobSettings, restored: RestoredSnapshot) -> KeySpace:
     """Fixed at the job's creation: a restored snapshot decides; a manifest that says otherwise is refused."""
-    maximum = settings.max_parallelism or keygroups.default_max_parallelism(settings.slots)
     if restored.metadata is None:
-        return KeySpace(maximum, settings.shards or keygroups.default_shards(settings.slots, maximum))
+        return keygroups.of_new_job(settings.slots, settings.max_parallelism, settings.shards)
     stored = restored.metadata.key_space
     if settings.max_parallelism not in (None, stored.max_parallelism):
         raise errors.SpecInvalid(

@@ -10,7 +10,7 @@ from sparkstate.manifest import schema
 from sparkstate.manifest.fields import PLAIN, Field
 from sparkstate.settings import JobSettings
 from sparkstate_spec import fields as spec_fields
-from sparkstate_spec import units
+from sparkstate_spec import key_space, units
 from sparkstate_spec.given import BUILT_IN, Leaves
 
 
@@ -42,7 +42,7 @@ def _shown(path: str, given: Leaves, by_path: Mapping[str, Field], job: JobSetti
 
 def _derived(job: JobSettings) -> dict[str, str]:
     """Values that are more than one setting: places made absolute, numbers that follow from others."""
-    key_groups = job.max_parallelism or keygroups.default_max_parallelism(job.slots)
+    key_groups = job.max_parallelism or key_space.default_max_parallelism(job.slots)
     shards = job.shards or keygroups.default_shards(job.slots, key_groups)
     found = {
         "maxParallelism": f"{key_groups}" if job.max_parallelism else f"{key_groups} for a new job",

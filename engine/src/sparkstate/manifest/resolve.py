@@ -18,7 +18,7 @@ from sparkstate.manifest.document import Manifest
 from sparkstate.manifest.problems import raise_if_any
 from sparkstate.manifest.resolved import Resolved
 from sparkstate.storage import naming
-from sparkstate_spec import answers, built_in, configuration, layers, rules, units
+from sparkstate_spec import answers, built_in, configuration, key_space, layers, rules, units
 from sparkstate_spec.given import JOB, GivenValue, Leaves, below, nested
 from sparkstate_spec.problems import Problem
 
@@ -103,7 +103,7 @@ def _scarcity(job: settings.JobSettings) -> list[str]:
     """A slot's share of write buffers, as far as it is known before the code declares its states: for a single one."""
     if job.backend.type != "rocksdb":
         return []
-    key_groups = job.max_parallelism or keygroups.default_max_parallelism(job.slots)
+    key_groups = job.max_parallelism or key_space.default_max_parallelism(job.slots)
     shards = job.shards or keygroups.default_shards(job.slots, key_groups)
     plan = memory.plan(job.backend)
     found = memory.scarcity(plan, job.backend.write_buffer_ratio, -(-shards // job.slots), 1)

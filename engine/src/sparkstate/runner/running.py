@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TextIO
 
 from sparkstate import clock as clocks
-from sparkstate import errors, java, manifest, restart, settings
+from sparkstate import errors, java, keygroups, manifest, restart, settings
 from sparkstate.checkpoint import restore as restore_plan
 from sparkstate.control import client as control
 from sparkstate.log import lineage
+from sparkstate.log.state import LogState
 from sparkstate.runner import command, periodic, process, progress, schedule, supervisor, watching, workdir
 from sparkstate.runner.savepoint_store import SavepointStore
 from sparkstate.storage import naming
@@ -88,6 +89,7 @@ class Runner:
         reporter: progress.Reporter,
     ) -> int:
         found = self._await_storage(lambda: look(job, folder, self._clock), reporter)
+        require_key_space(job, found)
         name = str(lineage.JobName.of(job))
         first_attempt = max(lineages.last_attempt(found), folder.last_attempt()) + 1
         reporter.message(_opening(job, found, folder, first_attempt))
@@ -203,6 +205,19 @@ def require_known(
     elif found is not None and found.state.claim is not None:
         # Only one that a driver has claimed: before that there may be no folder yet.
         folder.record_lineage(storage, str(name), found.lineage.id)
+
+
+def require_key_space(job: settings.JobSettings, found: lineages.FoundLineage | None) -> None:
+    """Raise ``SpecInvalid`` for more shards than key groups, where it is certain that the job begins without state. The
+    driver would refuse it too, once Spark has started and the job's code has run."""
+    if lineages.has_storage(job):
+        here = None if found is None or job.start_empty else found
+        state, url = (here.state, here.lineage.store.url) if here else (LogState(), "")
+        empty = restore_plan.decide_restore(state, url, job.restore_from, job.start_empty).kind == "empty"
+    else:
+        empty = naming.is_memory(job.checkpoint.storage) and job.restore_from is None
+    if empty:
+        keygroups.of_new_job(job.slots, job.max_parallelism, job.shards)
 
 
 def _opening(

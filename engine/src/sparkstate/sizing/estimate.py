@@ -15,6 +15,7 @@ from sparkstate.settings import MIB, JobSettings
 from sparkstate.sizing.constants import Backend, BackendConstants, Constants, Function, Values
 from sparkstate.sizing.size import Size
 from sparkstate.storage import sending
+from sparkstate_spec import key_space
 
 BUSY = 0.7
 """The share of a processor that rows may take. The rest is for checkpoints, merging files, and for catching up."""
@@ -249,7 +250,7 @@ def _requests(size: Size, job: JobSettings, checkpoint: Checkpoint, known: Const
 
 def _objects(size: Size, job: JobSettings, checkpoint: Checkpoint, per_shard: float) -> float:
     """Objects that one checkpoint stores."""
-    key_groups = job.max_parallelism or keygroups.default_max_parallelism(job.slots)
+    key_groups = job.max_parallelism or key_space.default_max_parallelism(job.slots)
     shards = job.shards or keygroups.default_shards(job.slots, key_groups)
     if job.backend.type == "rocksdb":
         return min(float(shards), _changed_keys(size, job)) * per_shard

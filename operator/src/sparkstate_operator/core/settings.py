@@ -10,7 +10,7 @@ from typing import Any
 
 from sparkstate_operator.core import checks
 from sparkstate_operator.core.problems import Problem, raise_if_any
-from sparkstate_spec import built_in, executors, layers
+from sparkstate_spec import built_in, executors, key_space, layers
 from sparkstate_spec.given import JOB, Leaves, nested
 from sparkstate_spec.problems import beyond_shards
 
@@ -60,13 +60,17 @@ class Resolved:
 
 
 def resolve(
-    spec: Spec, defaults: Spec | None = None, fixed: Callable[[Resolved], KeySpace | None] = lambda _: None
+    spec: Spec,
+    defaults: Spec | None = None,
+    fixed: Callable[[Resolved], KeySpace | None] = lambda _: None,
+    begins_empty: Callable[[Resolved], bool] = lambda _: False,
 ) -> Resolved:
     """Decide every field. ``spec`` has passed the CRD's schema and rules, ``defaults`` (the chart's
     ``defaults.*``, shaped as a spec) ``check_defaults``.
 
     ``fixed`` gives the key space of the state that a job with these settings goes on from; None: it has no state, or
-    leaves it. Raises ``SpecInvalid`` with all findings.
+    leaves it. ``begins_empty`` says whether it is certain that its next attempt begins without state. Raises
+    ``SpecInvalid`` with all findings.
     """
     raise_if_any(checks.own(spec))
     given = layers.merge(layers.fold(spec, JOB), layers.fold(defaults or {}, checks.HELM))
@@ -76,8 +80,15 @@ def resolve(
         MappingProxyType({path: leaf.origin for path, leaf in filled.items()}),
     )
     raise_if_any(checks.shaped(filled))
-    raise_if_any([*checks.merged(filled), *_fixed(filled, fixed(resolved))])
+    beyond = _beyond_default(resolved) if begins_empty(resolved) else []
+    raise_if_any([*checks.merged(filled), *_fixed(filled, fixed(resolved)), *beyond])
     return resolved
+
+
+def _beyond_default(resolved: Resolved) -> list[Problem]:
+    shards = resolved.get("shards")
+    found = key_space.beyond_default(resolved.slots, resolved.get("maxParallelism"), shards)
+    return [Problem(found.path, found.message, f"{shards}")] if found is not None else []
 
 
 def _fixed(given: Leaves, fixed: KeySpace | None) -> list[Problem]:
