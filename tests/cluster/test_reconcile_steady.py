@@ -199,6 +199,7 @@ NOT_IN_EVERY_LIFE = {
     ),  # test_a_finished_job_is_deleted_after_the_time_of_its_spec
     ("delete", "rbac.authorization.k8s.io", "roles"),  # of older operators: test_driver_rights
     ("create", "rbac.authorization.k8s.io", "rolebindings"),
+    ("list", "", "events"),  # of a command without a pod: test_commands_without_pods
 }
 """Rights that only other tests use; each is named there."""
 

@@ -27,6 +27,7 @@ from sparkstate_operator.edges import dependant_jobs, driver, quotas
 from sparkstate_operator.edges import kube as k
 from sparkstate_operator.edges.driver import Drivers
 from sparkstate_operator.edges.neighbours import Neighbours, Others
+from sparkstate_operator.edges.refused_pods import RefusedPods
 from sparkstate_operator.memory import Memory
 
 _log = logging.getLogger(__name__)
@@ -74,6 +75,7 @@ class Observer:
         self._drivers = drivers
         self._key = key
         self._ends = command_pods.FirstLooks()
+        self._refused_pods = RefusedPods(kube)
 
     async def look(
         self,
@@ -114,7 +116,7 @@ class Observer:
         config_maps = await self._config_maps(mine, namespace, name, uid, deep=deep, wanted=needs_attempts)
         memory.driver.endpoint = _endpoint(job, drivers, config_maps)
         said = await self._report(job, memory.driver.endpoint, heard)
-        commands = await self._with_progress(self._ends.dated(_commands(mine), now), namespace)
+        commands = await self._looked_into(_commands(mine), namespace, now)
         seen = observed.ObservedState(
             job=job,
             now=now,
@@ -251,11 +253,14 @@ class Observer:
             _log.warning("the driver of attempt %s gave an invalid answer: %s", endpoint.attempt, error)
             return HeardReport(endpoint, None, f"its answer is not valid ({error})"[:_LONGEST])
 
-    async def _with_progress(
-        self, commands: tuple[observed.Command, ...], namespace: str
+    async def _looked_into(
+        self, commands: tuple[observed.Command, ...], namespace: str, now: datetime
     ) -> tuple[observed.Command, ...]:
-        """The same, those that run and may take long with their own word on how far they are."""
-        return tuple([await self._asked_for_progress(command, namespace) for command in commands])
+        """The same with what their Jobs and pods do not tell: for those that run and may take long, their own word on
+        how far they are; for those without a pod, the reason."""
+        dated = self._ends.dated(commands, now)
+        found = [await self._asked_for_progress(command, namespace) for command in dated]
+        return await self._refused_pods.told(found, namespace, now)
 
     async def _asked_for_progress(self, command: observed.Command, namespace: str) -> observed.Command:
         pod, ended = command.pod, command.succeeded or command.failed
@@ -318,7 +323,7 @@ class Observer:
                 for kind, listed in zip((k.COMMANDS, k.PODS), bodies, strict=True)
                 for body in listed
             ]
-            commands = await self._with_progress(self._ends.dated(_commands(mine), now), namespace)
+            commands = await self._looked_into(_commands(mine), namespace, now)
         terminating = snapshot.deleting_at is not None and await self._terminating(namespace)
         # Between two tries there is no command.
         begun = snapshot.status.get("reason") == dependants.GOES

@@ -46,6 +46,8 @@ class Command:
     """The time limit at which Kubernetes stopped it, if that is how it failed."""
     progress: Document = field(default_factory=dict)
     """Its own answer to how far it is, as the field of that name in a JobStatus; empty where it has given none."""
+    refusal: str = ""
+    """Why Kubernetes makes no pod for it, with the remedy; empty if it has one, or nothing is known yet."""
 
 
 @dataclass(frozen=True)

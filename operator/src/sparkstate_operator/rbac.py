@@ -31,7 +31,7 @@ VERBS: tuple[tuple[k.Kind, str, tuple[str, ...]], ...] = (
     (k.SERVICE_ACCOUNTS, "", (*_ALONE, "patch")),
     (k.ROLES, "", ("get", "list", "delete")),
     (k.ROLE_BINDINGS, "", (*_ALONE, "patch")),
-    (k.EVENTS, "", ("create",)),
+    (k.EVENTS, "", ("create", "list")),
     (k.NAMESPACES, "", ("get",)),
     (k.RESOURCE_QUOTAS, "", ("get",)),
     (k.LEASES, "", ("get",)),
@@ -43,6 +43,9 @@ operator needs ``get`` on them: Helm changes its rights while it still leads, an
 attempt. Without the right it began no attempt during an upgrade. Drop ``get`` with the version after 0.1.
 
 ResourceQuotas: the scopes of one that refuses a new pod, which tell whether it counts the pods that would go.
+
+Events: ``list`` for those of a command's Job that has no pod, which alone say why. Without the right, the condition
+says that it is missing.
 
 Leases: those of other operators, which tell whether an operator that has marked a job is still there."""
 

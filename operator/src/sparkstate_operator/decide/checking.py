@@ -201,7 +201,8 @@ def _has_no_room(draft: Draft, _: Check, command: observed.Command | None) -> An
     if command.pod is None:
         if command.had_pod:
             return None
-        return Answer(Verdict.UNKNOWN, f"the Job {command.name} has no pod after {ROOM_S:.0f} s")
+        why = f": {command.refusal}" if command.refusal else ""
+        return Answer(Verdict.UNKNOWN, f"the Job {command.name} has no pod after {ROOM_S:.0f} s{why}")
     if not command.pod.unschedulable:
         return None
     return Answer(Verdict.UNKNOWN, f"its pod has no room beside the driver's: {command.pod.unschedulable}")

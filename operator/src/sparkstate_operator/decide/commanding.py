@@ -74,6 +74,8 @@ def why(command: Command) -> str:
     """The message of a failed command."""
     if command.result.get("message"):
         return str(command.result["message"])
+    if command.refusal:
+        return f"it had no pod: {command.refusal}"
     if command.cut_off_s is not None:
         return f"it had not ended after {command.cut_off_s} s; the next try is given more time"
     return "its pod left no message"
@@ -82,6 +84,8 @@ def why(command: Command) -> str:
 def trouble(command: Command | None) -> troubles.Trouble | None:
     """The cause that keeps a command from starting, for ``Degraded``; None if nothing does. Kubernetes goes on trying
     by itself, and so the command has not failed: without this nobody would learn what it waits for."""
+    if command is not None and command.refusal:
+        return "NoPod", f"the Job {command.name} has no pod: {command.refusal}"
     found = troubles.of_command(command.pod) if command is not None and command.pod is not None else None
     if command is None or found is None:
         return None

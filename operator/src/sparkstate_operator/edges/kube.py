@@ -124,19 +124,34 @@ class Kube:
         except errors.NotFound:
             return None
 
-    async def list(self, kind: Kind, namespace: str | None, selector: str = "") -> list[Object]:
-        """All objects that the label selector takes, without managed fields. In pages only if there is no selector: the
-        selected objects belong to one job and are few. Before Kubernetes 1.34 the API server reads a page past its
-        watch cache, and goes through all objects of the namespace for it."""
-        return [item async for item in self.each(kind, namespace, selector, limit=0 if selector else PAGE)]
+    async def list(
+        self, kind: Kind, namespace: str | None, selector: str = "", *, fields: str = ""
+    ) -> list[Object]:
+        """All objects that the selectors of labels and of fields take, without managed fields. In pages only if there
+        is no selector: the selected objects belong to one job and are few. Before Kubernetes 1.34 the API server reads
+        a page past its watch cache, and goes through all objects of the namespace for it."""
+        limit = 0 if selector or fields else PAGE
+        return [item async for item in self.each(kind, namespace, selector, fields=fields, limit=limit)]
 
     async def each(
-        self, kind: Kind, namespace: str | None, selector: str = "", *, limit: int = PAGE, meta: bool = False
+        self,
+        kind: Kind,
+        namespace: str | None,
+        selector: str = "",
+        *,
+        fields: str = "",
+        limit: int = PAGE,
+        meta: bool = False,
     ) -> AsyncIterator[Object]:
         """The same one by one, with no more than ``limit`` of them in memory; ``meta``: their metadata alone."""
         token = ""
         while True:
-            query = {"labelSelector": selector, "limit": str(limit) if limit else "", "continue": token}
+            query = {
+                "labelSelector": selector,
+                "fieldSelector": fields,
+                "limit": str(limit) if limit else "",
+                "continue": token,
+            }
             accept = META_ONLY if meta else JSON
             page = await self._request("list", "GET", kind, kind.path(namespace), query=query, accept=accept)
             for item in page.get("items") or ():
