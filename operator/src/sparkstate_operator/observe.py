@@ -232,12 +232,8 @@ class Observer:
 
     async def _ask(self, endpoint: observed.DriverEndpoint, trigger: str | None) -> HeardReport:
         """A driver's report on itself, and on a trigger, if it answers."""
-        who = (
-            endpoint.ip,
-            keys.of_attempt(self._key, endpoint.uid, endpoint.attempt),
-            endpoint.uid,
-            endpoint.attempt,
-        )
+        uid, attempt = endpoint.uid, endpoint.attempt
+        who = (endpoint.ip, keys.of_attempt(self._key, uid, attempt), uid, attempt)
         try:
             document = await self._drivers.status(*who)
             savepoint = await self._drivers.savepoint(*who, str(trigger)) if trigger else None
