@@ -98,11 +98,7 @@ def test_a_job_is_killed_restarted_stopped_with_a_savepoint_and_restored(shop: S
     shop.make_input(20)
     first = shop.run()
     before = shop.wait_for(
-        lambda s: (
-            is_running(s)
-            and s["rows_total"] >= 2000
-            and (s["last_checkpoint"] or {"epoch": -1})["epoch"] >= 4
-        ),
+        lambda s: is_running(s) and s["rows_total"] >= 2000 and s["last_checkpoint"] is not None,
         first,
         capsys,
     )

@@ -83,7 +83,7 @@ class CheckpointSettings:
     """Per slot: output of file sinks that waits for a checkpoint. At half of it a checkpoint is due; at all of it the
     job takes nothing in until one has completed."""
     max_time_without_s: float = built_in.plain("checkpointing.maxTimeWithoutCheckpoint")
-    """While a storage is away, the job takes nothing in when its newest checkpoint is older than that."""
+    """While a storage is away, the job takes nothing in when changes have waited for a checkpoint that long."""
 
 
 SavepointFormat = Literal["canonical", "native"]

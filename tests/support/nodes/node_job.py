@@ -1,6 +1,7 @@
 """A job in a cluster with nodes, whatever it reckons: its objects, its pods, its data as a folder of this machine.
 
-Input and output lie in a folder that the pods mount as a claim. Files are released one by one, as a stream.
+Input and output lie in a folder that the pods mount as a claim. Files are released one by one, as a stream. While a
+test waits for the job and the stream pauses, files without rows follow: a job without input takes no checkpoint.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import yaml
 
 from sparkstate_tools.demo import pacer
@@ -48,6 +50,8 @@ if not (here / names[0]).exists():
 peak, limit, events = ((here / name).read_text() for name in names)
 print(peak, limit, dict(line.split() for line in events.splitlines())["oom_kill"])
 """
+KEPT_UP_S = 5.0
+"""Between two files without rows: longer than the job's interval of checkpoints."""
 Change = Mapping[str, Any]
 
 
@@ -80,6 +84,8 @@ class NodeJob(ABC):
     and a JVM that starts quickly."""
     _pacer: pacer.Pacer | None = field(default=None, kw_only=True)
     _at_once: int = field(default=0, kw_only=True)
+    _kept_up_s: float = field(default=0.0, kw_only=True)
+    """When the newest file without rows was released."""
 
     # --- what a user writes --------------------------------------------------------------------------------
 
@@ -175,6 +181,7 @@ class NodeJob(ABC):
             if ended or time.monotonic() > deadline:
                 waited = f"it is {status['phase']}" if ended else f"after {timeout_s:.0f} s"
                 raise AssertionError(f"{waited}, and not so that {what}:\n{yaml.safe_dump(status)}")
+            self._keep_up()
             time.sleep(every_s)
 
     def until_phase(self, phase: str, timeout_s: float = 240) -> dict[str, Any]:
@@ -250,9 +257,21 @@ class NodeJob(ABC):
         self._pacer.start()
 
     def stop_feeding(self) -> None:
-        """Releases no more."""
+        """Releases no more rows."""
         if self._pacer:
             self._pacer.stop()
+
+    def _keep_up(self) -> None:
+        """Releases a file without rows, if no other file comes and the last one has had its checkpoint."""
+        flows = self._pacer is not None and self._pacer.flows
+        if flows or not self.released or time.monotonic() - self._kept_up_s < KEPT_UP_S:
+            return
+        # No name comes twice: a job may go on at the position of another, which has seen files under these names.
+        name = f"quiet-{time.time_ns()}.parquet"
+        hidden = self.folder / "input" / f".{name}"
+        pq.write_table(pq.read_schema(self.files[0]).empty_table(), hidden)
+        hidden.rename(hidden.with_name(name))
+        self._kept_up_s = time.monotonic()
 
     @property
     def released(self) -> int:

@@ -15,8 +15,10 @@ from sparkstate.driver.epoch_loop import EpochLoop
 from sparkstate.driver.epoch_overlap import SHORT_S, EpochOverlap
 from sparkstate.driver.epoch_pipeline import EpochPipeline
 from sparkstate.driver.parts import Origin
+from sparkstate.driver.unsaved_work import UnsavedWork
 from sparkstate.keygroups import KeySpace
 from sparkstate.spark.query import Query
+from sparkstate.spark.watermarks import Watermarks
 from sparkstate.testing.manual_clock import ManualClock
 
 ORIGIN = Origin(RestoredSnapshot(RestorePlan("empty", "nothing was found")), 1, KeySpace(128, 16))
@@ -58,6 +60,7 @@ def loop_of(directory: Path, *, calls_sinks: bool) -> tuple[EpochLoop, list[str]
     clock = ManualClock()
     result = SimpleNamespace(timers_fired=0, swept=0, watermarks=None)
     runner: Any = SimpleNamespace(
+        watermarks=Watermarks(()),
         may_overlap=True,
         calls_sinks=calls_sinks,
         begin=lambda frame, epoch: SimpleNamespace(epoch=epoch, batch=frame),
@@ -73,6 +76,7 @@ def loop_of(directory: Path, *, calls_sinks: bool) -> tuple[EpochLoop, list[str]
     checkpoints: Any = SimpleNamespace(
         wants_epoch=lambda: False,
         stop_requested=lambda: None,
+        unsaved=UnsavedWork(clock),
         after_commit=lambda *_, **__: done.append("before"),
     )
     pauses: Any = SimpleNamespace(hold_back=lambda *_: None)

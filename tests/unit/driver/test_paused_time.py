@@ -17,6 +17,7 @@ from sparkstate.driver import starting
 from sparkstate.driver.epoch_loop import EpochLoop
 from sparkstate.driver.epoch_pipeline import EpochPipeline
 from sparkstate.driver.parts import LastHomes, Origin
+from sparkstate.driver.unsaved_work import UnsavedWork
 from sparkstate.spark.epochs import EpochRunner, FedEpoch
 from sparkstate.spark.watermarks import SourceTime, Watermarks
 from sparkstate.testing.manual_clock import ManualClock
@@ -67,7 +68,10 @@ def test_an_epoch_that_is_held_back_makes_no_partition_idle(monkeypatch: pytest.
     time = ManualClock()
     runner = runner_of(time)
     checkpoints: Any = SimpleNamespace(
-        stop_requested=lambda: None, after_commit=lambda *_, **__: None, wants_epoch=lambda: True
+        stop_requested=lambda: None,
+        after_commit=lambda *_, **__: None,
+        wants_epoch=lambda: True,
+        unsaved=UnsavedWork(time),
     )
     pauses: Any = SimpleNamespace(hold_back=lambda *_: time.sleep(PAUSE_S))
     parts: Any = SimpleNamespace(context=SimpleNamespace(view=None))

@@ -37,7 +37,7 @@ def test_timers_that_only_one_slot_has_are_named() -> None:
         drained=False,
         trigger_ms=0,
         began=0.0,
-        mark=Mark(0.0, 0),
+        mark=Mark(0, 0.0, 0),
     )
     replies = [
         protocol.SnapshotState(done=True, states=(total,)),

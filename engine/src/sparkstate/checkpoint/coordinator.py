@@ -57,7 +57,7 @@ class Backlog:
     held_bytes: int = 0
     """The most output that one slot holds back."""
     age_s: float = 0.0
-    """Since the newest completed checkpoint, or the begin of the incarnation."""
+    """For how long changes have waited for a checkpoint to complete."""
     storage_away: bool = False
     """Whether a storage fails that checkpoints need."""
 

@@ -35,7 +35,8 @@ GAUGES: Final[dict[str, str]] = {
     "sparkstate_checkpoints_in_progress": "Checkpoints and savepoints in progress.",
     "sparkstate_last_checkpoint_size_bytes": 'Size of the newest completed checkpoint; part="full": the '
     'state that it represents, part="delta": the bytes that had to be uploaded.',
-    "sparkstate_last_checkpoint_age_seconds": "Time since the trigger of the newest completed checkpoint.",
+    "sparkstate_last_checkpoint_age_seconds": "Time since the trigger of the newest completed checkpoint; it grows "
+    "while there is no input, since nothing changes.",
     "sparkstate_incarnation": "Number of the restore from which the job runs.",
     "sparkstate_slot_up": "1 while the slot's process is alive.",
     "sparkstate_slot_state_bytes": "Bytes of committed state in the slot.",

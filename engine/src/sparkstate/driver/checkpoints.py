@@ -129,8 +129,9 @@ class Checkpoints:
         # While a checkpoint is under way a wish for one stays: the one under way may be of an earlier epoch.
         wanted = open_requests(request, checkpoint=not under_way and self._requests.take_checkpoint())
         # A savepoint beside the checkpoints gets its record with the next one, and others wait for it: one that failed
-        # is followed by another although no row has come.
-        changed = changed or self._long_savepoint.waits_for_record
+        # is followed by another although no row has come. So is one whose storage was away, as when somebody had asked
+        # for it: until one completes, that storage counts as away.
+        changed = changed or self._long_savepoint.waits_for_record or self.is_stuck
         if self._coordinator.begins(wanted, self.unsaved.held_bytes, under_way=under_way, changed=changed):
             self.start(epoch, watermarks, position(), request)
 

@@ -45,10 +45,12 @@ class EpochLoop:
         self._overlap = EpochOverlap()
         self._last_epoch = origin.epoch
         self._has_committed = False
+        self._watermark = runner.watermarks.current
         restored = origin.restored
-        # State from outside the lineage gets a checkpoint within it even if no input follows: the owner of the
-        # savepoint that it came from may delete that.
-        self._idle_since_commit = restored.metadata is None or restored.plan.record is not None
+        if restored.metadata is not None and restored.plan.record is None:
+            # State from outside the lineage gets a checkpoint within it even if no input follows: the owner of the
+            # savepoint that it came from may delete that.
+            checkpoints.unsaved.note_change()
         self.stopped_by_savepoint = False
         """Whether the lineage is closed; no epoch may follow."""
 
@@ -75,7 +77,7 @@ class EpochLoop:
             self._stop_with_savepoint(request, epoch)
             return
         checkpoints, at = self._checkpoints, result.watermarks
-        changed = not self._idle_since_commit
+        changed = checkpoints.unsaved.changed
         checkpoints.after_commit(epoch, at, lambda: self._position(epoch, at), changed=changed)
         with self._runner.paused.measured():  # a pause makes no partition idle, see ``starting``
             self._pauses.hold_back(
@@ -98,11 +100,15 @@ class EpochLoop:
             self._has_committed = True
             self._parts.context.reached(f"epoch {epoch} is the first to commit")
         self._last_epoch = epoch
-        self._idle_since_commit = self._idle_since_commit and idle
+        unsaved, before = self._checkpoints.unsaved, self._watermark
+        self._watermark = result.watermarks.current
         self._checkpoints.note_pause(result.waited_ms)
-        self._checkpoints.unsaved.note_held(result.held_bytes)
+        unsaved.note_held(result.held_bytes)
+        # Sources that become idle let the watermark go on, without rows and perhaps without timers.
+        if not idle or self._watermark != before:
+            unsaved.note_change()
         if not idle:  # an idle epoch is no work that a last checkpoint could spare the next attempt
-            self._checkpoints.unsaved.note_work(result.duration_ms / 1000)
+            unsaved.note_work(result.duration_ms / 1000)
         self._view.note_epoch(
             epoch,
             result.rows,

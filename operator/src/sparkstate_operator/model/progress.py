@@ -89,8 +89,8 @@ class Checkpointing(Model):
         path="checkpointing.maxHeldOutput",
     )
     max_time_without_checkpoint: Duration | None = spec_field(
-        "While a storage is away (of checkpoints or of a sink), the job takes in no more rows once its newest "
-        "checkpoint is older than this. Built-in: {built_in}.",
+        "While a storage is away (of checkpoints or of a sink), the job takes in no more rows once changes have waited "
+        "this long for a checkpoint. Built-in: {built_in}.",
         UPGRADE,
         path="checkpointing.maxTimeWithoutCheckpoint",
     )

@@ -33,6 +33,11 @@ class Pacer:
             self._thread.join()
 
     @property
+    def flows(self) -> bool:
+        """Whether more files will come."""
+        return self._thread.is_alive()
+
+    @property
     def done(self) -> bool:
         """Whether all files are released."""
         return self.released == len(self._files)

@@ -1,0 +1,180 @@
+"""A job whose sources are idle takes no checkpoint: a real slot and a real storage, and epochs without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from support.slots import slots
+from support.slots.running import Running
+
+from sparkstate import errors, phases
+from sparkstate.checkpoint.restore import RestoredSnapshot, RestorePlan
+from sparkstate.driver.epoch_loop import EpochLoop
+from sparkstate.driver.epoch_pipeline import EpochPipeline
+from sparkstate.driver.parts import Origin
+from sparkstate.driver.unsaved_work import UnsavedWork
+from sparkstate.spark import capture
+from sparkstate.spark.epochs import EpochRunner
+from sparkstate.spark.watermarks import SourceTime, Watermarks
+from sparkstate.testing.manual_clock import ManualClock
+
+IDLE_MS = 30_000
+FRAME: Any = object()
+"""The rows of an epoch, of which the slot has been told already."""
+NEW = RestoredSnapshot(RestorePlan("empty", "nothing was found"))
+
+
+class Job:
+    """Its checkpoints are due at the end of every epoch."""
+
+    def __init__(self, folder: Path, restored: RestoredSnapshot = NEW) -> None:
+        self.running = Running(folder, interval_s=0.0, tolerable_failures=5)
+        self.time = ManualClock()
+        declared: Any = SimpleNamespace(operators={}, sinks=(), sources=())
+        session: Any = None
+        # Of two partitions, one is behind until it is idle.
+        of_partitions = SourceTime(0, IDLE_MS, 0, ("partition",))
+        self.runner = EpochRunner(
+            session,
+            declared,
+            slots.KEY_SPACE,
+            self.running.group,
+            Watermarks((of_partitions,)).advance({(0, "a"): 100, (0, "b"): 50}, 0),
+            self.time,
+            phases.Phases("driver", self.time, {}),
+            lambda: None,
+            60.0,
+        )
+        context = SimpleNamespace(view=self.running.view, clock=self.time, reached=lambda _: None)
+        parts: Any = SimpleNamespace(context=context)
+        query: Any = SimpleNamespace(position=lambda *_: capture.CapturedPosition())
+        pauses: Any = SimpleNamespace(hold_back=lambda *_: None)
+        origin = Origin(restored, 1, slots.KEY_SPACE)
+        self._loop = EpochLoop(
+            parts, origin, query, self.runner, self.running.checkpoints, pauses, EpochPipeline()
+        )
+        self._epoch = -1
+
+    def rows(self) -> None:
+        """An epoch with a row, and the checkpoint after it."""
+        self._epoch += 1
+        self.running.slot.feed(self._epoch, 1, slots.rows(("a", 1)))
+        self.running.slot.finish(self._epoch, 1)
+        self._run(FRAME)
+
+    def idle(self) -> None:
+        """An epoch that only the heartbeat started."""
+        self._epoch += 1
+        self._run(None)
+
+    def _run(self, frame: Any) -> None:
+        self._loop.on_epoch(frame, self._epoch)
+        self.running.checkpoints.wait()
+
+    @property
+    def completed(self) -> int:
+        return self.running.view.status().checkpoints_completed
+
+    def close(self) -> None:
+        self.runner.close()
+        self.running.close()
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Iterator[Job]:
+    made = Job(tmp_path)
+    yield made
+    made.close()
+
+
+def failing(error: errors.SparkstateError) -> Any:
+    def fail(*_: Any) -> None:
+        raise error
+
+    return fail
+
+
+def test_a_job_whose_input_pauses_takes_no_checkpoint_until_rows_come_again(job: Job) -> None:
+    """Once it had rows, an idle job wrote one at every interval."""
+    job.idle()
+    assert job.completed == 0
+    for wanted in (1, 2):
+        job.rows()
+        assert job.completed == wanted
+        for _ in range(3):
+            job.idle()
+        assert job.completed == wanted
+
+
+def test_a_checkpoint_that_failed_is_followed_by_another_though_no_row_comes(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as broken:
+        broken.setattr(job.running.job_storage, "commit_checkpoint", failing(errors.StorageError("refused")))
+        job.rows()
+        job.idle()
+    assert job.completed == 0
+    job.idle()
+    job.idle()
+    assert job.completed == 1
+
+
+def test_a_watermark_that_goes_on_because_a_partition_is_idle_is_saved(job: Job) -> None:
+    job.time.advance(IDLE_MS // 2)
+    job.runner.watermarks = job.runner.watermarks.advance({(0, "a"): 200}, IDLE_MS // 2)
+    job.rows()
+    assert (job.completed, job.runner.watermarks.current) == (1, 49)
+    job.time.advance(IDLE_MS // 2)
+    job.idle()
+    assert (job.completed, job.runner.watermarks.current) == (2, 199)
+    job.idle()
+    assert job.completed == 2
+
+
+def test_state_of_another_job_is_saved_once_though_no_row_comes(tmp_path: Path) -> None:
+    metadata: Any = SimpleNamespace(epoch=-1)
+    job = Job(tmp_path, RestoredSnapshot(RestorePlan("savepoint", "of another job"), metadata))
+    job.idle()
+    job.idle()
+    assert job.completed == 1
+    job.close()
+
+
+def test_a_storage_that_was_away_is_asked_again_though_no_row_comes(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outages = job.running.job_storage.outages
+    with monkeypatch.context() as broken:
+        away = errors.StorageUnavailable("it does not answer")
+        broken.setattr(job.running.job_storage, "commit_checkpoint", failing(away))
+        job.running.requests.ask_checkpoint()
+        job.idle()
+    assert (job.completed, len(outages.away)) == (0, 1)
+    for _ in range(2):
+        job.idle()
+        assert (job.completed, len(outages.away)) == (1, 0)
+
+
+def test_the_time_in_which_a_job_was_idle_is_none_in_which_changes_waited() -> None:
+    """The limit of that time stops a job whose storage is away."""
+    time = ManualClock()
+    unsaved = UnsavedWork(time)
+    time.advance(3_600_000)
+    assert unsaved.age_s == 0
+    unsaved.note_change()
+    time.advance(5_000)
+    assert unsaved.age_s == 5
+    mark = unsaved.mark()
+    time.advance(1_000)
+    unsaved.note_change()
+    assert unsaved.age_s == 6
+    unsaved.completed(mark)
+    time.advance(2_000)
+    assert unsaved.age_s == 2
+    unsaved.completed(unsaved.mark())
+    time.advance(3_600_000)
+    assert unsaved.age_s == 0
