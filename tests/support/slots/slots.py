@@ -216,11 +216,15 @@ class Slot:
         self.release(epoch)
 
     def output(self, epoch: int) -> list[dict[str, Any]]:
+        return [row for batch in self.batches_of_output(epoch) for row in batch.to_pylist()]
+
+    def batches_of_output(self, epoch: int) -> Iterator[pa.RecordBatch]:
+        """As a task reads them; one that is closed before its end breaks off."""
         with client.connect(self.address, KEY, Role.TASK, "here") as connection:
             request = protocol.ReadOutput(incarnation=self.plan.incarnation, epoch=epoch, operator="sum")
             protocol.send(connection, request)
             assert isinstance(protocol.receive_reply(connection), protocol.Ok)
-            return [row for batch in slot_batches.receive(connection) for row in batch.to_pylist()]
+            yield from slot_batches.receive(connection)
 
     def value(self, key: str, group: int = 0) -> str:
         request = protocol.ReadState(operator="sum", state="total", key=f'"{key}"', key_group=group)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -45,6 +47,26 @@ def test_an_epoch_with_more_keys_than_fit_is_put_out_and_committed_whole(slot, t
         slot.release(epoch)
         assert overlays(tmp_path) == []
     assert slot.value("key-11999") == str(11_999 * 300)
+
+
+def test_several_tasks_read_an_output_at_once_and_one_that_breaks_off_takes_nothing_from_them(slot, tmp_path):
+    slot.feed(1, 1, *batches(1))
+    slot.finish(1, 1)
+    assert overlays(tmp_path) != []
+    begin = threading.Barrier(4)
+
+    def read(task: int) -> int:
+        begin.wait(30)
+        if task == 0:
+            return next(slot.batches_of_output(1)).num_rows
+        return len(slot.output(1))
+
+    with ThreadPoolExecutor(4) as pool:
+        first, *others = pool.map(read, range(4))
+    assert 0 < first < KEYS
+    assert others == [KEYS] * 3
+    slot.commit(1)
+    assert len(slot.output(1)) == KEYS, "and again after the commit"
 
 
 def test_an_attempt_that_did_not_win_leaves_neither_file_nor_state(slot, tmp_path):

@@ -94,7 +94,8 @@ class EpochOverlay(Protocol):
         """Rows of the outputs that have no schema, as they were yielded, by tag (None: the main output)."""
 
     def output(self, tag: str | None = None) -> Iterable[pa.RecordBatch]:
-        """Batches of the main output (``None``) or of a side output, to be read once; complete after ``finish``."""
+        """Batches of the main output (``None``) or of a side output; complete after ``finish``. Each call begins
+        anew, and after ``finish`` several threads may read at the same time."""
 
     def row_count(self, tag: str | None = None) -> int:
         """Rows of that output."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -14,7 +15,11 @@ from sparkstate import errors
 
 
 class EpochFiles:
-    """Files of one overlay in a directory of their own; ``close`` removes them."""
+    """Files of one overlay in a directory of their own; ``close`` removes them.
+
+    One thread writes. Once it has written everything, any number of threads may read, at the same time and each as far
+    as it likes: every reader opens the file for itself.
+    """
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -74,6 +79,7 @@ class _Output:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.rows = 0
+        self._ending = threading.Lock()
         self._sink: pa.NativeFile | None = None
         self._writer: pa.ipc.RecordBatchStreamWriter | None = None
 
@@ -85,10 +91,13 @@ class _Output:
         self.rows += batch.num_rows
 
     def end(self) -> None:
-        if self._writer is not None and self._sink is not None:
-            self._writer.close()
-            self._sink.close()
-            self._writer = self._sink = None
+        # Arrow lets other threads run while it closes, and two tasks may be the first readers: Spark reads an output
+        # once for each time that a sink's plan has it.
+        with self._ending:
+            if self._writer is not None and self._sink is not None:
+                self._writer.close()
+                self._sink.close()
+                self._writer = self._sink = None
 
     def abandon(self) -> None:
         if self._sink is not None:

@@ -285,7 +285,8 @@ class Overlay:
     """Number and bytes of the batches in each list that were counted already."""
 
     def output(self, tag: str | None = None) -> Iterable[pa.RecordBatch]:
-        """Batches of the main output (``None``) or of a side output, to be read once; complete after ``finish``."""
+        """Batches of the main output (``None``) or of a side output; complete after ``finish``. Each call begins
+        anew, and after ``finish`` several threads may read at the same time."""
         written = () if self.files is None else self.files.read(tag)
         return itertools.chain(written, self.batches.get(tag, ()))
 
