@@ -227,6 +227,13 @@ def test_a_sketch_comes_back_as_it_was_stored(places):
     assert len(sketch.encode(registers)) <= 513
 
 
+@pytest.mark.parametrize(("scale", "wanted"), [(2, 0xE7804621F638F8D2), (4, 0x1FBB73CE92A25FA5)])
+def test_sketches_in_state_know_a_decimal_by_all_digits_of_its_scale(scale, wanted):
+    """No other form may take the place of this one: values of columns whose scale never changed would count again."""
+    values = pa.array([decimal.Decimal("1.5")], pa.decimal128(12, scale))
+    assert sketch.hashes(values).tolist() == [wanted]
+
+
 @given(st.integers(0, 2**64 - 1), st.integers(sketch.LEAST_BITS, sketch.MOST_BITS))
 def test_a_register_has_the_leading_zeros_of_a_hash(number, bits):
     register, content = sketch.contents(np.array([number], np.uint64), bits)
