@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from support.spark import executors
 
+from sparkstate.control.documents import DriverPhase
 from sparkstate_tools.drivers import driving, totals
 
 pytestmark = [pytest.mark.fault_on("hashmap"), pytest.mark.spark]
@@ -38,6 +39,34 @@ def test_an_error_upstream_changes_nothing(tmp_path: Path) -> None:
     entries = driver.phases()
     assert max(p["incarnation"] for p in entries) == 2
     assert "the source fails at row 130" in driver.log()
+
+
+def test_a_query_that_the_jobs_own_code_stops_goes_on_if_its_input_has_no_end(tmp_path: Path) -> None:
+    """It was the end of the input: the job was finished, and its timers had fired as at the end of time."""
+    rows = totals.make_input(tmp_path / "in", files=2, rows=50)
+    trouble = tmp_path / "trouble"
+    trouble.mkdir()
+    params = {"trouble": str(trouble), "raise": ""}
+    endless = driving.manifest(tmp_path, "troubled.py", params=params, trigger={"processingTime": "100ms"})
+    with driving.Driver(tmp_path, endless) as driver, driver.client() as client:
+        driving.wait_for(
+            lambda: client.status().rows_total >= len(rows), driving.PATIENCE_S, "all rows", driver.process
+        )
+        (trouble / "stop").touch()
+        driving.wait_for(
+            lambda: client.status().incarnation == 2 and client.status().phase is DriverPhase.RUNNING,
+            driving.PATIENCE_S,
+            "the next incarnation",
+            driver.process,
+        )
+        rows += totals.make_input(tmp_path / "in", files=2, rows=50, first=2, seed=8)
+        client.cancel()
+        driver.finish()
+    assert "the job's query was stopped by something other than the driver" in driver.log()
+    bounded = driving.manifest(tmp_path, "troubled.py", params=params)
+    with driving.Driver(tmp_path, bounded, attempt=2) as second:
+        second.finish()
+    totals.check(tmp_path / "out", rows)
 
 
 @pytest.mark.extra

@@ -42,11 +42,15 @@ class Life:
     slots), ``run`` (the query), ``end`` (the last epoch of bounded input). Where none is left, all goes well."""
 
     events: dict[str, list[Event]]
+    bounded: bool = True
+    """Whether the input has an end. A query over one that has none runs until an event ends it."""
     arrows: set[Arrow] = field(default_factory=set)
     verdicts: list[Verdict] = field(default_factory=list)
     request: SavepointTrigger | None = None
     context: DriverContext = field(init=False)
     loop: EpochLoop = field(init=False)
+    query: _Query = field(init=False)
+    """Of the newest incarnation."""
     pauses: Any = None
     stopped_with: SavepointCommitted | None = None
     """What the log says once something has failed."""
@@ -142,7 +146,9 @@ class _Driver(JobDriver):
     def _parts(self, *_: object) -> Parts:
         job_storage = mock.MagicMock(outages=self._context.view.outages, stopped_with=self._life.stopped_with)
         guard = SimpleNamespace(check=self._life.check, cause=None, reason_behind=lambda error: error)
-        return cast("Parts", mock.MagicMock(context=self._context, job_storage=job_storage, guard=guard))
+        made = mock.MagicMock(context=self._context, job_storage=job_storage, guard=guard)
+        made.heartbeat = not self._life.bounded
+        return cast("Parts", made)
 
     def _restore(self, parts: Parts) -> Origin:
         self._life.happens("restore")
@@ -150,18 +156,20 @@ class _Driver(JobDriver):
 
 
 class _Query:
-    """Spark's: it runs as long as its events last, and then its input has ended."""
+    """Spark's: over bounded input it runs as long as its events last, and then its input has ended."""
 
     def __init__(self, life: Life) -> None:
         self._life, self.failure = life, cast("BaseException | None", None)
         self.directory = Path("of no query")
+        self.ended = life.bounded
+        life.query = self
 
     def wait(self, _: float) -> bool:
         try:
             self._life.happens("run")
         except errors.SparkstateError as error:
-            self.failure = error
-        return not self._life.context.requests.ending()
+            self.failure, self.ended = error, True
+        return self.ended and not self._life.context.requests.ending()
 
     def hold(self, *_: object) -> None:
         """No further epoch."""
@@ -184,6 +192,11 @@ def fails(error: errors.SparkstateError) -> Event:
 def cancelled(life: Life) -> None:
     """The job is asked to end."""
     life.context.requests.cancelled.set()
+
+
+def stopped_elsewhere(life: Life) -> None:
+    """The job's code stops the query."""
+    life.query.ended = True
 
 
 def away(life: Life) -> None:

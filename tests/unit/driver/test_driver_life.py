@@ -202,6 +202,19 @@ def test_a_driver_that_its_log_calls_stopped_has_no_further_incarnation(
     assert driver_life.RECOVERS not in {row for _, row in life.arrows}
 
 
+@pytest.mark.parametrize("bounded", [False, True], ids=["input without end", "bounded input"])
+def test_a_query_that_the_jobs_code_stops_is_the_end_of_bounded_input_alone(
+    bounded: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was that of any input: timers fired as at the end of time, and the job was finished."""
+    life = driver_lives.Life({"run": [driver_lives.stopped_elsewhere, CANCELLED]}, bounded)
+    outcome = life.live(tmp_path, monkeypatch)
+    assert outcome is not None and outcome.reason == ("Finished" if bounded else "Cancelled")
+    recovers = {row for _, row in life.arrows} & {driver_life.RECOVERS}
+    assert recovers == (set() if bounded else {driver_life.RECOVERS})
+    assert life.arrows <= ARROWS
+
+
 RECOVERY = "tests/integration/test_recovery.py::"
 SHOWN = {
     "an incarnation begins": RECOVERY + "test_an_executor_jvm_that_is_killed_takes_its_slots_along",

@@ -48,18 +48,51 @@ def test_no_error_of_the_last_epoch_is_its_own_cause(lost: str) -> None:
     assert told.__cause__ is (failure if lost == "a slot" else None)
 
 
-def stopped(query: Any, loop: Any) -> Incarnation:
+def stopped(query: Any, loop: Any, *, heartbeat: bool = True) -> Incarnation:
     """An incarnation whose query has ended without a failure."""
     over = threading.Event()
     view = JobView(JobIdentity(job_uid="u"), "job", "default", "hashmap", SystemClock())
     for event in (driver_life.RESTORES, driver_life.FILLED):
         view.happened(event)
     context = SimpleNamespace(requests=Requests(), view=view)
-    parts: Any = SimpleNamespace(context=context)
+    parts: Any = SimpleNamespace(context=context, heartbeat=heartbeat)
     pool: Any = SimpleNamespace(group=SimpleNamespace(interrupt=lambda: None, status=lambda _: []))
     made = Incarnation(parts, pool, query, loop, loop, EpochPipeline(), Loss(over), over)
     made._watch_slots = lambda: None  # type: ignore[method-assign]
     return made
+
+
+@pytest.mark.parametrize("heartbeat", [True, False], ids=["input without end", "bounded input"])
+def test_a_query_that_somebody_else_has_stopped_is_no_end_of_the_input(heartbeat: bool) -> None:
+    """Timers fired as at the end of time, and a planned epoch that nobody had run counted as committed."""
+    drained: list[str] = []
+    loop: Any = SimpleNamespace(stopped_by_savepoint=False, end_of_input=lambda: drained.append("drained"))
+    query: Any = SimpleNamespace(failure=None, wait=lambda _: True)
+    incarnation = stopped(query, loop, heartbeat=heartbeat)
+    if heartbeat:
+        with pytest.raises(errors.JobFailed, match="stopped by something other than the driver"):
+            incarnation.run()
+    else:
+        assert incarnation.run() is End.INPUT_ENDED
+    assert drained == ([] if heartbeat else ["drained"])
+
+
+def test_a_failure_beside_the_query_is_told_before_the_stop_that_it_led_to() -> None:
+    """A sink that fails beside the next epoch may be why the job's code stops the query."""
+    loop: Any = SimpleNamespace(stopped_by_savepoint=False)
+    query: Any = SimpleNamespace(failure=None, wait=lambda _: True)
+    incarnation = stopped(query, loop)
+    failed = errors.UserCodeError("the sink raised")
+
+    def fail() -> None:
+        raise failed
+
+    incarnation._pipeline.start(fail)
+    with pytest.raises(errors.UserCodeError):
+        incarnation._pipeline.settle()
+    with pytest.raises(errors.UserCodeError) as raised:
+        incarnation.run()
+    assert raised.value is failed
 
 
 @pytest.mark.parametrize("saved", [True, False])

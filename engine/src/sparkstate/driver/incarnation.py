@@ -22,6 +22,10 @@ from sparkstate.driver.watching import Loss
 from sparkstate.spark.query import Query
 
 _LOOK_S = 0.2
+_STOPPED_ELSEWHERE = (
+    "the job's query was stopped by something other than the driver, and its input has no end; let the job's code stop "
+    "no query that it has not started, and end the job with `sparkstate cancel` or a stop with savepoint"
+)
 
 
 class Incarnation:
@@ -65,6 +69,10 @@ class Incarnation:
             return End.SAVEPOINT
         if self._query.failure is not None:
             raise self._why(self._query.failure)
+        if self._parts.heartbeat:
+            # An input without end has not come to its end. To fire the timers of the end of time would be wrong, and
+            # Spark may have planned an epoch whose rows nobody has run.
+            raise self._why(self._pipeline.failure or errors.JobFailed(_STOPPED_ELSEWHERE))
         return self._drain()
 
     def _watch_slots(self) -> None:

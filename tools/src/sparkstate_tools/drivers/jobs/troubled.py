@@ -1,9 +1,11 @@
-"""``totals`` behind a source that makes trouble: a column that raises, tasks that somebody cancels."""
+"""``totals`` behind a source that makes trouble: a column that raises, tasks that somebody cancels, and a thread
+of its own that stops its query."""
 
 from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,8 @@ def job(spark: Any, params: dict[str, str]) -> None:
     if "shuffle" in params:
         rows = rows.repartition(int(params["shuffle"]), "k")
     totals.declare(rows.select("k", "id", "v", "at"), params)
-    threading.Thread(target=_cancel_when_told, args=(spark, folder / "cancel"), daemon=True).start()
+    for name, act in (("cancel", _cancel), ("stop", _stop)):
+        threading.Thread(target=_act_when_told, args=(act, spark, folder / name), daemon=True).start()
 
 
 class _ShakyFunction:
@@ -42,9 +45,19 @@ class _ShakyFunction:
         return value
 
 
-def _cancel_when_told(spark: Any, told: Path) -> None:
-    """Do as a person who clicks in Spark's page."""
+def _act_when_told(act: Callable[[Any], None], spark: Any, told: Path) -> None:
     while not told.exists():
         time.sleep(0.05)
-    spark.sparkContext.cancelAllJobs()
+    act(spark)
     told.unlink()
+
+
+def _cancel(spark: Any) -> None:
+    """Do as a person who clicks in Spark's page."""
+    spark.sparkContext.cancelAllJobs()
+
+
+def _stop(spark: Any) -> None:
+    """Do as code that takes the job's query for its own."""
+    for query in spark.streams.active:
+        query.stop()
