@@ -201,6 +201,8 @@ def test_state_that_expires_leaves_a_job_whose_input_pauses(tmp_path: Path, back
         driving.wait_for(
             lambda: client.status().rows_total == 2000, driving.PATIENCE_S, "all rows", driver.process
         )
+        # The figures of slots come once a second: those of before the rows say that there is no state, too.
+        driving.wait_for(lambda: rows_of_state() > 0, driving.PATIENCE_S, "their state", driver.process)
         driving.wait_for(lambda: rows_of_state() == 0, driving.PATIENCE_S, "no state", driver.process)
         assert client.status().rows_total == 2000
         client.trigger_savepoint(documents.SavepointRequest(trigger_id="empty", stop=True))
