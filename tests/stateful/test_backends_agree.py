@@ -8,6 +8,7 @@ from one backend's savepoint into the other.
 from __future__ import annotations
 
 import copy
+import functools
 import itertools
 import os
 import shutil
@@ -97,11 +98,11 @@ class BackendsAgree(RuleBasedStateMachine):
         self.canonical: list[bool] = []
         self.next_is_canonical = False
 
-    @initialize(slots=st.integers(1, 3), keys=st.sampled_from(list(KEYS)))
-    def start(self, slots, keys="text"):
+    @initialize(slots=st.integers(1, 3), keys=st.sampled_from(list(KEYS)), spills=st.booleans())
+    def start(self, slots, keys="text", spills=False):
         self.keys = KEYS[keys]
         for engine in self.engines.values():
-            engine.keys = keys
+            engine.keys, engine.spills = keys, spills
             engine.start(slots, None)
 
     @rule(elements=ELEMENTS, step=st.integers(0, 15), committed=st.sampled_from([True, True, True, False]))
@@ -113,7 +114,8 @@ class BackendsAgree(RuleBasedStateMachine):
         watermark = step if before == MIN_WATERMARK else before + step
         wanted = by_key(after.epoch(elements, watermark))
         for engine in self.engines.values():
-            found = engine.epoch(self.number, elements, before, watermark, committed)
+            look = functools.partial(self.check, engine) if not committed else (lambda: None)
+            found = engine.epoch(self.number, elements, before, watermark, committed, look=look)
             assert by_key(found) == wanted
         if committed:
             self.model = after
@@ -158,8 +160,12 @@ class BackendsAgree(RuleBasedStateMachine):
     @rule()
     def check_content(self):
         for engine in self.engines.values():
-            assert engine.content() == self.model.state
-            assert engine.timers() == self.model.timers
+            self.check(engine)
+
+    def check(self, engine):
+        """The committed state, also while an epoch is at work."""
+        assert engine.content() == self.model.state
+        assert engine.timers() == self.model.timers
 
     def teardown(self) -> None:
         next(LIVES)

@@ -23,7 +23,9 @@ from sparkstate.functions import MIN_WATERMARK, KeyedProcessFunction, TimeDomain
 from sparkstate.keygroups import KeySpace
 from sparkstate.operators.epoch import commit_overlays
 from sparkstate.operators.keyed.keyed_operator import KeyedOperator
+from sparkstate.operators.memory.budget import EpochBudget
 from sparkstate.operators.spec import OperatorSpec
+from sparkstate.operators.state.overlay import Overlay
 from sparkstate.serde.types import Types
 from sparkstate.settings import MIB, StateBackendSettings
 from sparkstate.slots.restoring import shards_needed, state_metas
@@ -105,8 +107,9 @@ class Model:
 
     def epoch(self, elements, watermark):
         outputs = [output for element in elements if (output := self.element(*element)) is not None]
-        self.watermark = watermark
-        while due := [timer for timer in self.timers if timer[0] <= watermark]:
+        # A timer behind the watermark waits for its next advance.
+        advances, self.watermark = watermark > self.watermark, watermark
+        while advances and (due := [timer for timer in self.timers if timer[0] <= watermark]):
             timer = min(due, key=lambda timer: (timer[0], repr(timer)))
             self.timers.remove(timer)
             timestamp, key, namespace = timer
@@ -173,7 +176,10 @@ class Slot:
             key_columns=("k",),
             key_type=KEY_TYPES[engine.keys],
         )
-        self.operator = KeyedOperator(spec, self.stores, KEY_SPACE, ManualClock(engine.now), number, slots)
+        self.budget = EpochBudget(engine.new_folder(), self.factory, 0 if engine.spills else None)
+        self.operator = KeyedOperator(
+            spec, self.stores, KEY_SPACE, ManualClock(engine.now), number, slots, self.budget
+        )
         self.operator.open()
 
     def _restore(self, engine: Engine, number: int, slots: int, taken: Taken) -> None:
@@ -210,6 +216,8 @@ class Engine:
         self.uploaded = 0
         self.slots: list[Slot] = []
         self.keys = "text"
+        self.spills = False
+        """Whether overlays of the slots that are started from now on go to disk at every occasion, where they can."""
         self.make_function: Callable[[], KeyedProcessFunction] = Scripted
         """The job's code, for the slots that are started from now on."""
 
@@ -242,8 +250,11 @@ class Engine:
         watermark: int,
         committed: bool,
         now: int = 0,
+        look: Callable[[], object] = lambda: None,
     ) -> list[Any]:
+        """What was put out. ``look`` is called before an epoch that is not committed is given up."""
         outputs: list[Any] = []
+        given_up: list[Overlay] = []
         for slot in self.slots:
             operator = slot.operator
             mine = [element for element in elements if self.slot_of(element[0]) is slot]
@@ -253,10 +264,17 @@ class Engine:
             for part in (slice(0, half), slice(half, None)):
                 kgs = [key_group(key) for key in keys[part]]
                 operator.process_rows(overlay, keys[part], kgs, [None] * len(kgs), mine[part])
+                operator._make_room(overlay)
             operator.finish(overlay, watermark)
             outputs += overlay.rows()
+            assert overlay.spill is not None or not (self.spills and self.backend == "rocksdb" and mine)
             if committed:
                 commit_overlays([(operator, overlay)])
+            else:
+                given_up.append(overlay)
+        look()
+        for overlay in given_up:
+            overlay.close()
         return outputs
 
     def snapshot(self, in_canonical: bool, model: Model) -> Callable[[], Taken]:

@@ -6,11 +6,15 @@ import dataclasses
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
+from support.drivers.supervised import wait_for
 from support.slots import slots
 
 from sparkstate.settings import MIB, StateBackendSettings
+from sparkstate.slots import protocol
+from sparkstate.slots.epochs import Epochs
 
 KEYS = 12_000
 BATCH = 3_000
@@ -90,3 +94,53 @@ def test_a_checkpoint_after_such_an_epoch_holds_all_of_it(slot, tmp_path):
         assert other.value("key-5") == "500"
     finally:
         other.close()
+
+
+LATE = {"anew": True, "part": 9, "task": 9}
+
+
+def feed_late(slot, epoch: int, *rows):
+    """A task comes that Spark has given up: it still runs where an executor was lost. It makes its attempt afresh."""
+    left, process = [sum(batch.num_rows for batch in rows)], Epochs._process
+
+    def noted(epochs: Epochs, *given: Any) -> None:
+        try:
+            process(epochs, *given)
+        finally:
+            left[0] -= given[-1].num_rows
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Epochs, "_process", noted)
+        assert isinstance(slot.feed(epoch, 1, *rows, **LATE), protocol.FeedAck)
+        wait_for(lambda: not left[0])
+
+
+@pytest.mark.parametrize("is_large", [True, False], ids=["large", "small"])
+def test_a_task_that_comes_after_the_finish_takes_nothing_from_the_winner(slot, is_large):
+    slot.epoch(1, slots.rows(("key-1", 5)))
+    slot.feed(2, 1, *(batches(1) if is_large else [slots.rows(("key-1", 100))]), anew=True)
+    slot.finish(2, 1)
+    feed_late(slot, 2, *batches(2))
+    slot.commit(2)
+    slot.release(2)
+    assert (slot.value("key-1"), slot.value("key-2")) == ("105", "200" if is_large else "null")
+
+
+@pytest.mark.parametrize("late", [1, 2], ids=["of the epoch before", "of the attempt before"])
+def test_a_late_task_takes_nothing_from_the_attempt_at_work(slot, tmp_path, late):
+    slot.epoch(1, slots.rows(("key-1", 5)))
+    slot.feed(2, 2, *batches(1), anew=True)
+    wait_for(lambda: overlays(tmp_path))
+    feed_late(slot, late, slots.rows(("key-1", 7)))
+    slot.finish(2, 2)
+    slot.commit(2)
+    assert (slot.value("key-1"), slot.value("key-2")) == ("105", "200")
+
+
+def test_a_task_of_a_committed_epoch_keeps_no_checkpoint_from_being_taken(slot, tmp_path):
+    slot.epoch(1, slots.rows(("key-1", 5)))
+    feed_late(slot, 1, *batches(1))
+    slot.snapshot(1, 1)
+    slot.epoch(2, slots.rows(("key-1", 100)))
+    assert slot.value("key-1") == "105"
+    assert overlays(tmp_path) == []
