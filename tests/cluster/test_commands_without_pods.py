@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.cluster.quotas import limit
 
 from sparkstate_tools.operating import operator_account
 from sparkstate_tools.operating.operated_namespace import OperatedNamespace
@@ -11,18 +12,14 @@ pytestmark = pytest.mark.slow
 URI = "s3://bucket/savepoints/savepoint-1"
 
 
-def apply_quota(operated: OperatedNamespace, hard: dict[str, str]) -> None:
-    quota = {
-        "apiVersion": "v1",
-        "kind": "ResourceQuota",
-        "metadata": {"name": "none", "namespace": operated.namespace},
-        "spec": {"hard": hard},
-    }
-    operated.cluster.apply(quota)
-    operated.cluster.until(
-        lambda: (operated.cluster.get("resourcequota", "none", operated.namespace) or {}).get("status"),
-        "it counts",
-    )
+def delete_without_room(operated: OperatedNamespace) -> None:
+    """A job whose data are to be purged is deleted, and its namespace takes no pod for that."""
+    operated.apply(deletion={"policy": "purge", "deadline": "10m"})
+    operated.running()
+    limit(operated.cluster, operated.namespace, "none", {"pods": "0"})
+    operated.delete()
+    operated.until_deleting("orders-driver-1")
+    operated.kubelet.finish_deletion("orders-driver-1")
 
 
 def degraded(operated: OperatedNamespace) -> str:
@@ -35,12 +32,7 @@ def test_a_job_says_why_its_purge_has_no_pod_and_is_purged_when_the_cause_is_gon
     operated: OperatedNamespace,
 ) -> None:
     operated.start(kubeconfig=operator_account.make(operated.cluster, operated.namespace))
-    operated.apply(deletion={"policy": "purge", "deadline": "10m"})
-    operated.running()
-    apply_quota(operated, {"pods": "0"})
-    operated.delete()
-    operated.until_deleting("orders-driver-1")
-    operated.kubelet.finish_deletion("orders-driver-1")
+    delete_without_room(operated)
     told = operated.cluster.until(lambda: degraded(operated), "the job says why", 60)
     assert told.startswith("the Job orders-")
     assert "exceeded quota: none" in told
@@ -52,7 +44,7 @@ def test_a_job_says_why_its_purge_has_no_pod_and_is_purged_when_the_cause_is_gon
 
 @pytest.mark.usefixtures("running_operator")
 def test_a_snapshot_says_what_its_command_lacks_and_is_read_with_it(operated: OperatedNamespace) -> None:
-    apply_quota(operated, {"limits.cpu": "1"})
+    limit(operated.cluster, operated.namespace, "none", {"limits.cpu": "1"})
     operated.register("old", URI)
 
     def told() -> str:
@@ -73,12 +65,7 @@ def test_a_snapshot_says_what_its_command_lacks_and_is_read_with_it(operated: Op
 def test_an_operator_without_the_right_says_that_it_is_missing(operated: OperatedNamespace) -> None:
     kubeconfig = operator_account.make(operated.cluster, operated.namespace, without=("list", "events"))
     process = operated.start(kubeconfig=kubeconfig)
-    operated.apply(deletion={"policy": "purge", "deadline": "10m"})
-    operated.running()
-    apply_quota(operated, {"pods": "0"})
-    operated.delete()
-    operated.until_deleting("orders-driver-1")
-    operated.kubelet.finish_deletion("orders-driver-1")
+    delete_without_room(operated)
     told = operated.cluster.until(lambda: degraded(operated), "the job says so", 60)
     assert "grant it `list` on events" in told
     assert any('cannot list resource "events"' in line["message"] for line in process.lines())

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from support.cluster.quotas import apart, limit, near, quota_of, used
 from support.scene.decisions import SPEC, job
 
 from sparkstate_operator import plan
@@ -19,26 +20,6 @@ from sparkstate_tools.operating.operated_namespace import OperatedNamespace
 
 CRITICAL = "system-cluster-critical"
 """A class that each cluster has."""
-
-
-def quota_of(namespace: str, name: str, hard: dict[str, str], **spec: Any) -> dict[str, Any]:
-    meta = {"name": name, "namespace": namespace}
-    return {
-        "apiVersion": "v1",
-        "kind": "ResourceQuota",
-        "metadata": meta,
-        "spec": {"hard": hard, **spec},
-    }
-
-
-def used(cluster: Cluster, namespace: str, name: str) -> dict[str, str]:
-    """By resource, as the quota says it, once it has counted the pods that are there."""
-
-    def counted() -> dict[str, str] | None:
-        found = cluster.get("resourcequota", name, namespace) or {}
-        return found.get("status", {}).get("used")  # type: ignore[no-any-return]
-
-    return dict(cluster.until(counted, f"the quota {name} counts"))
 
 
 def pod(namespace: str, number: int, **template: Any) -> dict[str, Any]:
@@ -146,16 +127,6 @@ def test_the_overhead_of_a_runtime_class_counts(cluster: Cluster, namespace: str
 # -- scopes ------------------------------------------------------------------------------------------------------------
 
 
-def near(**term: Any) -> dict[str, Any]:
-    chosen = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "kafka"}}, **term}
-    return {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [chosen]}}
-
-
-def apart(**term: Any) -> dict[str, Any]:
-    chosen = {"weight": 1, "podAffinityTerm": {"topologyKey": "zone", **term}}
-    return {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [chosen]}}
-
-
 PODS: tuple[dict[str, Any], ...] = (
     {},
     {"priorityClassName": CRITICAL},
@@ -218,8 +189,7 @@ def test_a_quota_that_does_not_count_the_old_pod_leaves_it_running(operated: Ope
     operated.apply()
     operated.running()
     created(cluster, other(namespace, priorityClassName=CRITICAL))
-    cluster.apply(quota_of(namespace, "high", {"pods": "1"}, **selected("In", CRITICAL)))
-    assert used(cluster, namespace, "high") == {"pods": "1"}
+    assert limit(cluster, namespace, "high", {"pods": "1"}, **selected("In", CRITICAL)) == {"pods": "1"}
     operated.apply(driverTemplate={"spec": {"priorityClassName": CRITICAL}})
     cluster.until(lambda: "UpgradeRefused" in operated.reasons(), "the new pod is refused", 60)
     assert "exceeded quota: high" in operated.conditions()["Degraded"]["message"]
@@ -236,8 +206,8 @@ def test_an_init_container_that_fills_a_quota_does_not_refuse_the_new_one(
     operated.apply(driverTemplate=template)
     operated.running()
     cluster, namespace = operated.cluster, operated.namespace
-    cluster.apply(quota_of(namespace, "full", {"limits.memory": "48Gi"}))
-    assert used(cluster, namespace, "full") == {"limits.memory": "48Gi"}
+    hard = {"limits.memory": "48Gi"}
+    assert limit(cluster, namespace, "full", hard) == hard
     operated.apply(driverTemplate=template, image="example/job:2")
     operated.until_deleting("orders-driver-1")
     assert "UpgradeRefused" not in operated.reasons()

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from support.cluster.quotas import limit
 from support.storage import stored_job
 
 from sparkstate.control.documents import DriverPhase
@@ -345,17 +346,7 @@ def test_all_pods_pass_pod_security_restricted(cluster: Cluster, tmp_path: Path)
 
 
 def test_a_quota_is_told_and_the_attempt_keeps_its_number(operated: OperatedNamespace) -> None:
-    quota = {
-        "apiVersion": "v1",
-        "kind": "ResourceQuota",
-        "metadata": {"name": "none", "namespace": operated.namespace},
-        "spec": {"hard": {"pods": "0"}},
-    }
-    operated.cluster.apply(quota)
-    operated.cluster.until(
-        lambda: (operated.cluster.get("resourcequota", "none", operated.namespace) or {}).get("status"),
-        "it counts",
-    )
+    limit(operated.cluster, operated.namespace, "none", {"pods": "0"})
     operated.apply()
     operated.cluster.until(lambda: "Forbidden" in operated.reasons(), "the quota is told", 60)
     operated.cluster.kubectl("delete", "resourcequota", "none", "-n", operated.namespace)

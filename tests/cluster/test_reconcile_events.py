@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from support.cluster.quotas import limit
 
 from sparkstate_tools.operating.operated_namespace import OperatedNamespace
 
@@ -17,18 +18,7 @@ def events(operated: OperatedNamespace, reason: str) -> list[dict[str, Any]]:
 
 
 def quota(operated: OperatedNamespace) -> dict[str, Any]:
-    operated.cluster.apply(
-        {
-            "apiVersion": "v1",
-            "kind": "ResourceQuota",
-            "metadata": {"name": "none", "namespace": operated.namespace},
-            "spec": {"hard": {"pods": "0"}},
-        }
-    )
-    operated.cluster.until(
-        lambda: (operated.cluster.get("resourcequota", "none", operated.namespace) or {}).get("status"),
-        "it counts",
-    )
+    limit(operated.cluster, operated.namespace, "none", {"pods": "0"})
     return {}
 
 

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from support.cluster.quotas import limit
 
 from sparkstate_operator import clock
 from sparkstate_operator.decide import checking
@@ -105,22 +106,7 @@ def test_a_job_that_does_not_want_the_check_is_upgraded_at_once(stored: Operated
 @pytest.fixture
 def unasked(stored: OperatedNamespace) -> OperatedNamespace:
     """A job whose new version cannot be asked, because a quota has no room for Jobs."""
-    stored.cluster.apply(
-        {
-            "apiVersion": "v1",
-            "kind": "ResourceQuota",
-            "metadata": {"name": "none", "namespace": stored.namespace},
-            "spec": {"hard": {"count/jobs.batch": "0"}},
-        }
-    )
-    stored.cluster.until(
-        lambda: (
-            (stored.cluster.get("resourcequota", "none", stored.namespace) or {})
-            .get("status", {})
-            .get("used")
-        ),
-        "the quota counts Jobs",
-    )
+    limit(stored.cluster, stored.namespace, "none", {"count/jobs.batch": "0"})
     stored.apply(image="example/job:2")
     stored.cluster.until(lambda: "Forbidden" in stored.reasons(), "the Job is refused", 60)
     return stored

@@ -6,6 +6,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
+from support.cluster.quotas import apart, near
 from support.scene.decisions import SPEC, job
 
 from sparkstate_operator import plan
@@ -109,18 +110,6 @@ def test_a_resource_is_called_as_quotas_call_it() -> None:
 
 
 # -- scopes ------------------------------------------------------------------------------------------------------------
-
-
-def near(**term: Any) -> dict[str, Any]:
-    """An affinity to pods."""
-    chosen = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "kafka"}}, **term}
-    return {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [chosen]}}
-
-
-def apart(**term: Any) -> dict[str, Any]:
-    """An affinity that keeps pods away, if that is possible."""
-    chosen = {"weight": 1, "podAffinityTerm": {"topologyKey": "zone", **term}}
-    return {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [chosen]}}
 
 
 PODS = {
