@@ -89,11 +89,11 @@ def test_an_epoch_that_would_wait_for_ever_ends_at_once_whatever_it_is_at(
     assert query.wait(0.1)
 
 
-def parts_of_a_running_driver(requests: Requests, *, bounded: bool = False) -> Any:
+def parts_of_a_running_driver(requests: Requests) -> Any:
     view = JobView(JobIdentity(job_uid="u"), "job", "default", "hashmap", SystemClock())
     for event in (driver_life.RESTORES, driver_life.FILLED):
         view.happened(event)
-    return SimpleNamespace(context=SimpleNamespace(requests=requests, view=view), heartbeat=not bounded)
+    return SimpleNamespace(context=SimpleNamespace(requests=requests, view=view))
 
 
 def refuse() -> None:
@@ -153,9 +153,9 @@ def test_the_end_of_the_input_does_not_wait_for_a_slot_that_hangs(at: str) -> No
 
     if at == "the epoch before the last":
         pipeline.start(wait)
-    parts = parts_of_a_running_driver(Requests(), bounded=True)
+    parts = parts_of_a_running_driver(Requests())
     pool: Any = SimpleNamespace(group=SimpleNamespace(interrupt=waits.release, status=hangs_for_good))
-    query: Any = SimpleNamespace(wait=lambda _: True, failure=None)
+    query: Any = SimpleNamespace(wait=lambda _: True, failure=None, has_read_all=lambda: True)
     loop: Any = SimpleNamespace(stopped_by_savepoint=False, end_of_input=wait)
     incarnation = Incarnation(parts, pool, query, loop, loop, pipeline, Loss(over), over)
     with ThreadPoolExecutor(1) as main:

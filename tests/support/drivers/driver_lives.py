@@ -162,6 +162,8 @@ class _Query:
         self._life, self.failure = life, cast("BaseException | None", None)
         self.directory = Path("of no query")
         self.ended = life.bounded
+        self.has_read_all = lambda: life.bounded and not self.stopped
+        self.stopped = False
         life.query = self
 
     def wait(self, _: float) -> bool:
@@ -196,7 +198,7 @@ def cancelled(life: Life) -> None:
 
 def stopped_elsewhere(life: Life) -> None:
     """The job's code stops the query."""
-    life.query.ended = True
+    life.query.ended = life.query.stopped = True
 
 
 def away(life: Life) -> None:

@@ -203,15 +203,14 @@ def test_a_driver_that_its_log_calls_stopped_has_no_further_incarnation(
 
 
 @pytest.mark.parametrize("bounded", [False, True], ids=["input without end", "bounded input"])
-def test_a_query_that_the_jobs_code_stops_is_the_end_of_bounded_input_alone(
+def test_a_query_that_the_jobs_code_stops_is_no_end_of_its_input(
     bounded: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It was that of any input: timers fired as at the end of time, and the job was finished."""
+    """It was: timers fired as at the end of time, and the job was finished."""
     life = driver_lives.Life({"run": [driver_lives.stopped_elsewhere, CANCELLED]}, bounded)
     outcome = life.live(tmp_path, monkeypatch)
-    assert outcome is not None and outcome.reason == ("Finished" if bounded else "Cancelled")
-    recovers = {row for _, row in life.arrows} & {driver_life.RECOVERS}
-    assert recovers == (set() if bounded else {driver_life.RECOVERS})
+    assert outcome is not None and outcome.reason == "Cancelled"
+    assert driver_life.RECOVERS in {row for _, row in life.arrows}
     assert life.arrows <= ARROWS
 
 

@@ -48,40 +48,54 @@ def test_no_error_of_the_last_epoch_is_its_own_cause(lost: str) -> None:
     assert told.__cause__ is (failure if lost == "a slot" else None)
 
 
-def stopped(query: Any, loop: Any, *, heartbeat: bool = True) -> Incarnation:
+def stopped(query: Any, loop: Any) -> Incarnation:
     """An incarnation whose query has ended without a failure."""
     over = threading.Event()
     view = JobView(JobIdentity(job_uid="u"), "job", "default", "hashmap", SystemClock())
     for event in (driver_life.RESTORES, driver_life.FILLED):
         view.happened(event)
-    context = SimpleNamespace(requests=Requests(), view=view)
-    parts: Any = SimpleNamespace(context=context, heartbeat=heartbeat)
+    parts: Any = SimpleNamespace(context=SimpleNamespace(requests=Requests(), view=view))
     pool: Any = SimpleNamespace(group=SimpleNamespace(interrupt=lambda: None, status=lambda _: []))
     made = Incarnation(parts, pool, query, loop, loop, EpochPipeline(), Loss(over), over)
     made._watch_slots = lambda: None  # type: ignore[method-assign]
     return made
 
 
-@pytest.mark.parametrize("heartbeat", [True, False], ids=["input without end", "bounded input"])
-def test_a_query_that_somebody_else_has_stopped_is_no_end_of_the_input(heartbeat: bool) -> None:
+def ended(*, has_read_all: bool) -> Any:
+    """A query without a failure."""
+    return SimpleNamespace(failure=None, wait=lambda _: True, has_read_all=lambda: has_read_all)
+
+
+@pytest.mark.parametrize("has_read_all", [False, True])
+def test_a_query_that_somebody_else_has_stopped_is_no_end_of_the_input(has_read_all: bool) -> None:
     """Timers fired as at the end of time, and a planned epoch that nobody had run counted as committed."""
     drained: list[str] = []
     loop: Any = SimpleNamespace(stopped_by_savepoint=False, end_of_input=lambda: drained.append("drained"))
-    query: Any = SimpleNamespace(failure=None, wait=lambda _: True)
-    incarnation = stopped(query, loop, heartbeat=heartbeat)
-    if heartbeat:
+    incarnation = stopped(ended(has_read_all=has_read_all), loop)
+    if has_read_all:
+        assert incarnation.run() is End.INPUT_ENDED
+    else:
         with pytest.raises(errors.JobFailed, match="stopped by something other than the driver"):
             incarnation.run()
-    else:
-        assert incarnation.run() is End.INPUT_ENDED
-    assert drained == ([] if heartbeat else ["drained"])
+    assert drained == (["drained"] if has_read_all else [])
+
+
+def test_a_jvm_that_ends_before_it_tells_how_the_query_ended_is_no_end_of_the_input() -> None:
+    loop: Any = SimpleNamespace(stopped_by_savepoint=False)
+    query = ended(has_read_all=False)
+
+    def has_read_all() -> bool:
+        raise ConnectionRefusedError("nobody listens")
+
+    query.has_read_all = has_read_all
+    with pytest.raises(errors.JobFailed, match="nobody listens"):
+        stopped(query, loop).run()
 
 
 def test_a_failure_beside_the_query_is_told_before_the_stop_that_it_led_to() -> None:
     """A sink that fails beside the next epoch may be why the job's code stops the query."""
     loop: Any = SimpleNamespace(stopped_by_savepoint=False)
-    query: Any = SimpleNamespace(failure=None, wait=lambda _: True)
-    incarnation = stopped(query, loop)
+    incarnation = stopped(ended(has_read_all=False), loop)
     failed = errors.UserCodeError("the sink raised")
 
     def fail() -> None:

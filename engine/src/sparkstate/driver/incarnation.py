@@ -23,8 +23,8 @@ from sparkstate.spark.query import Query
 
 _LOOK_S = 0.2
 _STOPPED_ELSEWHERE = (
-    "the job's query was stopped by something other than the driver, and its input has no end; let the job's code stop "
-    "no query that it has not started, and end the job with `sparkstate cancel` or a stop with savepoint"
+    "the job's query was stopped by something other than the driver before the end of its input; let the job's code "
+    "stop no query that it has not started, and end the job with `sparkstate cancel` or a stop with savepoint"
 )
 
 
@@ -69,11 +69,17 @@ class Incarnation:
             return End.SAVEPOINT
         if self._query.failure is not None:
             raise self._why(self._query.failure)
-        if self._parts.heartbeat:
-            # An input without end has not come to its end. To fire the timers of the end of time would be wrong, and
-            # Spark may have planned an epoch whose rows nobody has run.
+        if not self._has_read_all():
+            # To fire the timers of the end of time would be wrong, and Spark may have planned an epoch whose rows
+            # nobody has run: the last checkpoint would have a position behind them.
             raise self._why(self._pipeline.failure or errors.JobFailed(_STOPPED_ELSEWHERE))
         return self._drain()
+
+    def _has_read_all(self) -> bool:
+        try:
+            return self._query.has_read_all()
+        except Exception as error:  # of a JVM that has ended meanwhile
+            raise self._why(error) from error
 
     def _watch_slots(self) -> None:
         watched = (self._slot_pool.group, self._context.view, self._over, self._loss)

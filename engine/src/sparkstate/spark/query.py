@@ -23,6 +23,7 @@ from sparkstate.spark import (
     exit_hook,
     foreach_batch,
     graph,
+    query_end,
     seen_files,
     shipping,
     source_log,
@@ -190,6 +191,11 @@ class Query:
             if self.failure is None and not self._calls.stopping.is_set():
                 self._calls.failure = error
             return True
+
+    def has_read_all(self) -> bool:
+        """Of a query that has ended without a failure: whether that was the end of its input, and not a stop by
+        somebody who did not ask this object. Input without end is never read."""
+        return not self._beats and query_end.has_read_all(self._query._jsq.streamingQuery())
 
     def stop(
         self,
