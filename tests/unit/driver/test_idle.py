@@ -17,6 +17,7 @@ from sparkstate.driver.epoch_loop import EpochLoop
 from sparkstate.driver.epoch_pipeline import EpochPipeline
 from sparkstate.driver.parts import Origin
 from sparkstate.driver.unsaved_work import UnsavedWork
+from sparkstate.log.records import SavepointCommitted
 from sparkstate.spark import capture
 from sparkstate.spark.epochs import EpochRunner
 from sparkstate.spark.watermarks import SourceTime, Watermarks
@@ -135,12 +136,30 @@ def test_a_watermark_that_goes_on_because_a_partition_is_idle_is_saved(job: Job)
     assert job.completed == 2
 
 
-def test_state_of_another_job_is_saved_once_though_no_row_comes(tmp_path: Path) -> None:
+OWN = SavepointCommitted(
+    trigger_id="t", url="s3://b/sp", checksum="c", checkpoint_id=3, epoch=-1, incarnation=1, timestamp_ms=0
+)
+
+
+@pytest.mark.parametrize("record", [None, OWN], ids=["of another job", "of its own"])
+def test_state_of_a_savepoint_is_saved_once_though_no_row_comes(
+    tmp_path: Path, record: SavepointCommitted | None
+) -> None:
+    """The savepoint is its user's, who was told that it is complete, and may move it."""
     metadata: Any = SimpleNamespace(epoch=-1)
-    job = Job(tmp_path, RestoredSnapshot(RestorePlan("savepoint", "of another job"), metadata))
+    job = Job(tmp_path, RestoredSnapshot(RestorePlan("savepoint", "it is there", record=record), metadata))
     job.idle()
     job.idle()
     assert job.completed == 1
+    job.close()
+
+
+def test_state_of_a_checkpoint_is_saved_already(tmp_path: Path) -> None:
+    metadata: Any = SimpleNamespace(epoch=-1)
+    job = Job(tmp_path, RestoredSnapshot(RestorePlan("checkpoint", "it is there"), metadata))
+    job.idle()
+    job.idle()
+    assert job.completed == 0
     job.close()
 
 

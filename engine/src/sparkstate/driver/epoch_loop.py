@@ -46,10 +46,10 @@ class EpochLoop:
         self._last_epoch = origin.epoch
         self._has_committed = False
         self._watermark = runner.watermarks.current
-        restored = origin.restored
-        if restored.metadata is not None and restored.plan.record is None:
-            # State from outside the lineage gets a checkpoint within it even if no input follows: the owner of the
-            # savepoint that it came from may delete that.
+        if origin.restored.plan.kind == "savepoint":
+            # It is followed by a checkpoint even if no input comes: the owner of a savepoint may move or delete it. So it
+            # is with one of the job's own, to which a restart goes back if the driver was killed between the savepoint's
+            # record and that of its checkpoint (RFC 0004).
             checkpoints.unsaved.note_change()
         self.stopped_by_savepoint = False
         """Whether the lineage is closed; no epoch may follow."""
