@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -56,6 +57,25 @@ def test_after_output_that_could_not_be_published_no_checkpoint_begins(
     assert len(running.staged()) == 1
     assert [c.epoch for c in running.job_storage.log.state.checkpoints] == [0]
     assert running.checkpoints.stop_requested() == running.requests.next_open()
+
+
+def test_whoever_waits_for_a_checkpoint_hears_that_it_failed_whatever_tidying_up_raises(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It counted as complete: a bounded job was finished without its last checkpoint."""
+
+    def fail(*_: object) -> None:
+        raise errors.StorageError("refused")
+
+    def no_thread(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    running.slot.epoch(0, slots.rows(("a", 1)))
+    monkeypatch.setattr(running.job_storage, "commit_checkpoint", fail)
+    monkeypatch.setattr(running.job_storage, "discard", no_thread)
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)
+    with pytest.raises(errors.StorageError, match="refused"):
+        running.start(0).settle()
 
 
 def test_who_waits_for_a_savepoint_goes_on_waiting_after_a_failure_of_the_job(running: Running) -> None:

@@ -185,6 +185,21 @@ def test_a_storage_that_refuses_keeps_nobody_waiting_and_is_told(store, caplog):
     assert driver.log.refresh().doomed_savepoints == (), "the deletion itself was carried out"
 
 
+def test_work_for_which_no_thread_is_left_is_done_with_the_next(monkeypatch):
+    """Its lane was dead from then on: all that came later waited for a thread that had never begun."""
+    lane, done = Lane("a place"), []
+
+    def refuse(*_):
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading, "_start_new_thread", refuse)
+        lane.put(lambda: done.append("first"))
+    lane.put(lambda: done.append("second"))
+    driving.wait_for(lambda: done == ["first", "second"], 10, "both pieces of work")
+    lane.settle()
+
+
 def test_what_this_incarnation_gives_up_is_not_confirmed_by_the_sweep_of_older_ones(store):
     driver, go_on = Driver(store), threading.Event()
     driver.leftovers.own.put(lambda: go_on.wait(30))

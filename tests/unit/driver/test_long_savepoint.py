@@ -55,6 +55,28 @@ def test_epochs_and_checkpoints_go_on_while_a_savepoint_is_stored(job: Job, tmp_
     other.close()
 
 
+def test_a_savepoint_for_which_no_thread_is_left_fails_and_nobody_waits_for_it(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job's end waited for a thread that had never begun."""
+    start = threading.Thread.start
+
+    def refuse(thread: threading.Thread) -> None:
+        if thread.name == "savepoint":
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    job.ask("one")
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        job.run()
+    assert job.status().status == SavepointPhase.FAILED
+    assert not job.running.checkpoints.is_awaited
+    job.may_store.set()
+    job.checkpoint()
+    assert job.records() == [("checkpoint", 1)]
+
+
 def test_what_is_stored_in_time_costs_no_second_checkpoint(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(companion, "PATIENCE_S", 30.0)
     job.may_store.set()

@@ -112,6 +112,8 @@ class Completion:
         self._companion.long_savepoint.record()
 
     def _failed(self, pending: PendingCheckpoint, error: errors.SparkstateError) -> None:
+        # First: whatever the rest of this raises, nobody who waits takes the checkpoint for complete.
+        pending.failure = error
         if pending.committed:
             # A restart goes back to it, but its output is not all visible, or a slot does not know of its end:
             # a new incarnation publishes.
@@ -127,7 +129,6 @@ class Completion:
             self._storage.discard(pending.checkpoint_id)
         self._notifier.failed(pending, error)
         self._companion.fail(pending, error)
-        pending.failure = error
 
     def _enter(self, phase: phases.ProcessPhase, pending: PendingCheckpoint) -> None:
         self._phases.enter(

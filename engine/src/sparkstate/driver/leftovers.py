@@ -14,6 +14,7 @@ None of them holds up a restart, or another place.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import queue
 import threading
@@ -54,12 +55,14 @@ class Lane:
         self._thread: threading.Thread | None = None
 
     def put(self, work: _Work) -> None:
-        """Returns at once."""
+        """Returns at once. Work for which the process gets no thread waits for the next piece of work."""
         with self._lock:
             self._work.put(work)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+                with contextlib.suppress(RuntimeError):  # no thread is left
+                    thread.start()
+                    self._thread = thread
 
     def settle(self) -> None:
         """Wait until nothing is left to do."""

@@ -86,12 +86,16 @@ class LongSavepoint:
         return self._stored is not None
 
     def begin(self, pending: PendingCheckpoint, savepoint: BegunSavepoint, answers: Answers) -> None:
-        """Take the savepoint over from the checkpoint that it came with."""
+        """Take the savepoint over from the checkpoint that it came with, which keeps it if this raises."""
         # Loaded: the checkpoint releases its own position when it ends, long before the savepoint does.
         mine = replace(pending, ended=threading.Event(), position=pending.position.loaded())
         self._taken = taken = _TakenSavepoint(mine, savepoint)
+        try:
+            threading.Thread(target=self._run, args=(taken, answers), name="savepoint", daemon=True).start()
+        except RuntimeError:  # no thread is left: nobody would end it, and the job's end would wait for that
+            self._taken = None
+            raise
         pending.savepoint = None
-        threading.Thread(target=self._run, args=(taken, answers), name="savepoint", daemon=True).start()
 
     def wait(self, given_up: Callable[[], bool]) -> None:
         """Until it is stored, or has failed. Raises ``Ending`` once given up,
