@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from sparkstate import errors
 from sparkstate.operators.rows.files import EpochFiles
 
 BATCHES = 5
@@ -68,3 +69,13 @@ def test_two_readers_that_come_first_at_the_same_time_end_the_file_once(files: E
         found = list(pool.map(lambda _: numbers(files.read(None)), range(2)))
     assert found == [ALL, ALL]
     assert writer.closed == 1
+
+
+def test_who_begins_to_read_what_is_gone_is_told_so_and_who_reads_already_goes_on(files: EpochFiles) -> None:
+    """A task that came too late was sent an output without rows, and the end of it."""
+    late, reading = files.read(None), files.read(None)
+    first = next(reading)
+    files.close()
+    assert numbers(iter([first, *reading])) == ALL
+    with pytest.raises(errors.StateError, match="are gone"):
+        next(late)

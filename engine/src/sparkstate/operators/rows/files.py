@@ -25,6 +25,7 @@ class EpochFiles:
         self._directory = directory
         self._outputs: dict[str | None, _Output] = {}
         self._runs: list[Path] = []
+        self._is_closed = False
         with _translated(directory):
             directory.mkdir(parents=True, exist_ok=True)
 
@@ -43,7 +44,10 @@ class EpochFiles:
         return 0 if output is None else output.rows
 
     def read(self, tag: str | None) -> Iterator[pa.RecordBatch]:
-        """The batches of that output that are here, one in memory at a time."""
+        """The batches of that output that are here, one in memory at a time. Raises ``StateError`` for who begins to
+        read after :meth:`close`: what is gone must not look like an output without rows."""
+        if self._is_closed:
+            raise errors.StateError(f"the epoch's rows in {self._directory} are gone: nobody was to read them any more")
         output = self._outputs.get(tag)
         if output is not None:
             with _translated(self._directory):
@@ -67,6 +71,7 @@ class EpochFiles:
 
     def close(self) -> None:
         """Remove everything. Closing twice is allowed."""
+        self._is_closed = True
         for output in self._outputs.values():
             output.abandon()
         self._outputs.clear()
