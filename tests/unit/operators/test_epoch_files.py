@@ -71,11 +71,13 @@ def test_two_readers_that_come_first_at_the_same_time_end_the_file_once(files: E
     assert writer.closed == 1
 
 
-def test_who_begins_to_read_what_is_gone_is_told_so_and_who_reads_already_goes_on(files: EpochFiles) -> None:
+def test_a_reader_that_begins_after_the_end_is_told_so_and_one_that_reads_already_goes_on(
+    files: EpochFiles,
+) -> None:
     """A task that came too late was sent an output without rows, and the end of it."""
     late, reading = files.read(None), files.read(None)
     first = next(reading)
     files.close()
     assert numbers(iter([first, *reading])) == ALL
-    with pytest.raises(errors.StateError, match="are gone"):
+    with pytest.raises(errors.StateError, match="were removed"):
         next(late)

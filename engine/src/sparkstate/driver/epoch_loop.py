@@ -47,9 +47,9 @@ class EpochLoop:
         self._has_committed = False
         self._watermark = runner.watermarks.current
         if origin.restored.plan.kind == "savepoint":
-            # It is followed by a checkpoint even if no input comes: the owner of a savepoint may move or delete it. So it
-            # is with one of the job's own, to which a restart goes back if the driver was killed between the savepoint's
-            # record and that of its checkpoint (RFC 0004).
+            # It gets a checkpoint even if no input follows: the owner of a savepoint may move or delete it. That is
+            # true of one of the job's own, too. A restart goes back to it if the driver was killed between the
+            # savepoint's record and that of its checkpoint (RFC 0004).
             checkpoints.unsaved.note_change()
         self.stopped_by_savepoint = False
         """Whether the lineage is closed; no epoch may follow."""

@@ -44,10 +44,12 @@ class EpochFiles:
         return 0 if output is None else output.rows
 
     def read(self, tag: str | None) -> Iterator[pa.RecordBatch]:
-        """The batches of that output that are here, one in memory at a time. Raises ``StateError`` for who begins to
-        read after :meth:`close`: what is gone must not look like an output without rows."""
+        """The batches of that output that are here, one in memory at a time. Raises ``StateError`` for a reader that
+        begins after :meth:`close`: what is gone must not look like an output without rows."""
         if self._is_closed:
-            raise errors.StateError(f"the epoch's rows in {self._directory} are gone: nobody was to read them any more")
+            raise errors.StateError(
+                f"the epoch's rows in {self._directory} were removed after their last reader"
+            )
         output = self._outputs.get(tag)
         if output is not None:
             with _translated(self._directory):
