@@ -26,6 +26,8 @@ def job(spark: Any, params: dict[str, str]) -> None:
     totals.declare(rows.select("k", "id", "v", "at"), params)
     for name, act in (("cancel", _cancel), ("stop", _stop)):
         threading.Thread(target=_act_when_told, args=(act, spark, folder / name), daemon=True).start()
+    if "stop_at" in params:
+        threading.Thread(target=_stop_at, args=(spark, Path(params["stop_at"])), daemon=True).start()
 
 
 class _ShakyFunction:
@@ -50,6 +52,13 @@ def _act_when_told(act: Callable[[Any], None], spark: Any, told: Path) -> None:
         time.sleep(0.05)
     act(spark)
     told.unlink()
+
+
+def _stop_at(spark: Any, entry: Path) -> None:
+    """As soon as Spark has written it, without a pause: that moment is short."""
+    while not entry.exists():
+        pass
+    _stop(spark)
 
 
 def _cancel(spark: Any) -> None:
