@@ -2,7 +2,8 @@
 
 ``sparkstate check`` runs as a Job, in the new version's own pod. Its intent names the revision; the attempt runs on
 meanwhile, and for as long as the answer is no. A check that cannot be made at all (the image is older than the
-command, no node has room for one more pod, the API server refuses the Job) keeps nobody from upgrading.
+command, no node has room for one more pod, the API server refuses the Job) keeps nobody from upgrading, unless an
+earlier check of the same version has refused the state.
 """
 
 from __future__ import annotations
@@ -71,6 +72,8 @@ class Verdict(enum.Enum):
     """The new version could not be checked: the old one runs on."""
     REFUSED = "refused"
     """It does not take the state up: the old one runs on."""
+    STILL_REFUSED = "still refused"
+    """The check cannot be made, and the last one that judged the state refused it: the old one runs on."""
     INTERRUPTED = "interrupted"
     """The old one's pod is taken away before there is an answer: an attempt of the old version follows at once."""
 
@@ -88,7 +91,11 @@ def answer(draft: Draft, check: Check) -> Answer:
     if not is_needed(draft, check):
         return Answer(Verdict.FITS)
     command = draft.seen.command(command_name(draft))
-    return precedence.first(ANSWERS, draft, check, command) or Answer(Verdict.RUNS)
+    found = precedence.first(ANSWERS, draft, check, command) or Answer(Verdict.RUNS)
+    verdict = refusing.verdict(draft, check.wanted)
+    if found.verdict is not Verdict.UNKNOWN or not verdict:
+        return found
+    return Answer(Verdict.STILL_REFUSED, f"{verdict}; another check could not be made: {found.why}")
 
 
 def is_needed(draft: Draft, check: Check) -> bool:
@@ -154,8 +161,8 @@ def _is_refused(draft: Draft, _: Check, command: observed.Command | None) -> Ans
     if draft.since() <= ROOM_S:
         return None
     told = refusal.message[:REFUSAL_LENGTH]
-    remedy = "the next upgrade is checked if quotas and policies let the Job in"
-    return Answer(Verdict.UNKNOWN, f"its Job cannot be made: {told}; {remedy}, and {_WITHOUT}")
+    remedy = "a check needs quotas and policies that let the Job in"
+    return Answer(Verdict.UNKNOWN, f"its Job cannot be made: {told}; {remedy}; {_WITHOUT}")
 
 
 def _is_not_asked(_: Draft, _check: Check, command: observed.Command | None) -> Answer | None:
@@ -265,6 +272,9 @@ def go_on(draft: Draft, check: Check, found: Answer) -> None:
         case Verdict.FAILED:
             _refuse(draft, check, found, refusing.RETRY_S, refusing.LONGEST_RETRY_S)
         case Verdict.REFUSED:
+            _refuse(draft, check, found, REFUSED_S, LONGEST_REFUSED_S)
+            refusing.keep_verdict(draft, found.why)
+        case Verdict.STILL_REFUSED:
             _refuse(draft, check, found, REFUSED_S, LONGEST_REFUSED_S)
         case Verdict.INTERRUPTED:
             _refuse(draft, check, found, refusing.RETRY_S, refusing.LONGEST_RETRY_S)

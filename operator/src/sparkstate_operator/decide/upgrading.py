@@ -157,6 +157,7 @@ def _replace_unchecked(draft: Draft, upgrade: Upgrade, why: str) -> None:
 def _replace(draft: Draft, upgrade: Upgrade) -> None:
     """Ask the attempt to end. The dry run of its successor's pod comes before that (``check``)."""
     checking.end(draft)
+    refusing.drop_verdict(draft)
     start = _start(upgrade)
     draft.check = actions.StartAttempt(draft.attempt + 1, upgrade.wanted.name, start)
     mode = draft.seen.job.spec.get("upgradeMode", built_in.value("upgradeMode"))
