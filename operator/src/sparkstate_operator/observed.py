@@ -69,6 +69,8 @@ class CommandRefusal:
     name: str
     """Of the Job."""
     message: str
+    judged: bool = True
+    """Whether the Job was refused. Otherwise the API server or a webhook failed."""
 
 
 @dataclass(frozen=True)

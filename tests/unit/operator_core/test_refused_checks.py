@@ -48,6 +48,28 @@ def test_a_check_that_is_refused_for_two_minutes_keeps_nobody_from_upgrading() -
         assert told in note.message
 
 
+FAILS = 'create /jobs: Internal error occurred: failed calling webhook "a.b": connection refused (500)'
+
+
+@pytest.mark.parametrize("message", [FAILS, "create /jobs: no answer"], ids=["a webhook", "the API server"])
+def test_a_failure_that_is_no_refusal_leaves_the_old_version_running_and_the_condition_says_so(
+    message: str,
+) -> None:
+    """The Job was asked for again at each look, and an Event alone said that a webhook did not answer."""
+    asked = Asked()
+    refusal = observed.CommandRefusal(asked.action.name, message, judged=False)
+    early = look(asked.status, later_s=checking.ROOM_S - 1, spec=asked.spec, unasked=refusal)
+    assert acts(early, actions.CreateCheck) == [asked.action]
+    found = look(asked.status, later_s=LATE_S, spec=asked.spec, unasked=refusal)
+    assert (found.status["phase"], "intent" in found.status) == ("Running", False)
+    (degraded,) = (one for one in found.status["conditions"] if one["type"] == "Degraded")
+    assert (degraded["status"], degraded["reason"]) == ("True", "UpgradeRefused")
+    for told in (message, "spec.upgradeCheck: false", *(["mend that webhook"] if message is FAILS else [])):
+        assert told in degraded["message"]
+    again = look(dict(found.status), later_s=LATE_S + 40, spec=asked.spec)
+    assert again.status["intent"]["action"] == "check"
+
+
 def test_a_long_refusal_leaves_room_for_the_remedy() -> None:
     (note,) = (one for one in refused(Asked(), LATE_S, "no " * 2000).notes if one.reason == "StateNotChecked")
     assert "spec.upgradeCheck: false" in note.message[:1024]
@@ -65,7 +87,7 @@ def test_a_driver_that_is_taken_away_meanwhile_is_followed_by_one_of_its_version
     assert found.status["intent"]["action"] == "start"
 
 
-# -- after an earlier check has refused the state ------------------------------------------------------------------------
+# -- after an earlier check has refused the state ----------------------------------------------------------------------
 
 NO = {"ok": True, "compatible": False, "url": POINT["uri"], "message": "state 'n' is now a STRING"}
 LATER_S = checking.REFUSED_S + 5
@@ -104,6 +126,7 @@ def test_a_version_that_a_check_has_refused_stays_refused_if_no_other_check_can_
     told = found.status["refused"]
     assert "is now a STRING" in told["message"]
     assert "could not be made" in told["message"]
+    assert told["message"].count("spec.upgradeCheck: false") == 1
     assert (told["tries"], "is now a STRING" in told["verdict"]) == (2, True)
 
 
@@ -144,9 +167,7 @@ def test_another_spec_is_not_bound_by_the_verdict_on_the_one_before() -> None:
     begun = look(again.status, later_s=LATER_S, spec=asked.spec, generation=3)
     assert "refused" not in begun.status
     refusal = observed.CommandRefusal(checking_name(begun, asked), FULL)
-    found = look(
-        dict(begun.status), later_s=LATER_S + LATE_S, spec=asked.spec, generation=3, unasked=refusal
-    )
+    found = look(dict(begun.status), later_s=LATER_S + LATE_S, spec=asked.spec, generation=3, unasked=refusal)
     assert found.status["phase"] == "Upgrading"
 
 
@@ -223,7 +244,7 @@ def test_an_answer_that_may_differ_the_next_time_is_no_refusal(answer: errors.Ap
     memory.attempts.unasked = observed.CommandRefusal(asked.action.name, "it was refused before")
     with pytest.raises(errors.ApiError):
         ask(asked, answer, memory)
-    assert memory.attempts.unasked is None, "the last answer counts"
+    assert memory.attempts.unasked == observed.CommandRefusal(asked.action.name, str(answer), judged=False)
 
 
 def test_a_job_that_is_made_ends_the_memory_of_its_refusal() -> None:

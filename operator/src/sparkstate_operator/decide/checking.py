@@ -13,7 +13,7 @@ import json
 from dataclasses import dataclass
 
 from sparkstate_operator import actions, answers, observed
-from sparkstate_operator.core import job_life, naming
+from sparkstate_operator.core import job_life, naming, remedies, shortening
 from sparkstate_operator.decide import commanding, precedence, refusing, troubles
 from sparkstate_operator.decide.draft import Draft
 from sparkstate_operator.model.base import ChangeKind
@@ -95,7 +95,8 @@ def answer(draft: Draft, check: Check) -> Answer:
     verdict = refusing.verdict(draft, check.wanted)
     if found.verdict is not Verdict.UNKNOWN or not verdict:
         return found
-    return Answer(Verdict.STILL_REFUSED, f"{verdict}; another check could not be made: {found.why}")
+    told = f"{verdict}; another check could not be made: {found.why}"
+    return Answer(Verdict.STILL_REFUSED, told if _WITHOUT in told else f"{told}; {_WITHOUT}")
 
 
 def is_needed(draft: Draft, check: Check) -> bool:
@@ -154,15 +155,23 @@ def _has_begun(draft: Draft, check: Check) -> bool:
 
 def _is_refused(draft: Draft, _: Check, command: observed.Command | None) -> Answer | None:
     """Before the question is put again. A quota may be full for a moment, as nodes may be, and the Job of an earlier
-    check may still count: so it is put again and again until then."""
+    check may still count: so it is put again and again until then. A webhook that fails has refused nothing, and may be
+    mended: the old version runs on, and a condition says what it waits for. Only an Event said so, while each look
+    ended with that error."""
     refusal = draft.seen.unasked
     if command is not None or refusal is None or refusal.name != command_name(draft):
         return None
     if draft.since() <= ROOM_S:
         return None
-    told = refusal.message[:REFUSAL_LENGTH]
-    remedy = "a check needs quotas and policies that let the Job in"
-    return Answer(Verdict.UNKNOWN, f"its Job cannot be made: {told}; {remedy}; {_WITHOUT}")
+    told = f"its Job cannot be made: {shortening.shortened(refusal.message, REFUSAL_LENGTH)}"
+    if refusal.judged:
+        remedy = "a check needs quotas and policies that let the Job in"
+        return Answer(Verdict.UNKNOWN, f"{told}; {remedy}; {_WITHOUT}")
+    known = remedies.remedy(refusal.message)
+    return Answer(
+        Verdict.FAILED,
+        "; ".join(filter(None, (f"the new version could not be checked: {told}", known, _WITHOUT))),
+    )
 
 
 def _is_not_asked(_: Draft, _check: Check, command: observed.Command | None) -> Answer | None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from sparkstate_operator import clock, containers
-from sparkstate_operator.core import job_life, quota
+from sparkstate_operator.core import job_life, quota, remedies, shortening
 from sparkstate_operator.decide.draft import TERMINAL, Draft
 from sparkstate_operator.observed import Death
 from sparkstate_operator.plan import Revision
@@ -27,7 +27,8 @@ LONGEST = 4000
 def of_pod(draft: Draft, wanted: Revision) -> None:
     """The API server refuses an object of the new attempt."""
     why = f"the API server refuses an object of the new attempt, so the old one runs on: {draft.seen.refused}"
-    note(draft, wanted, why, dry_run=True)
+    remedy = remedies.remedy(draft.seen.refused)
+    note(draft, wanted, f"{why}; {remedy}" if remedy else why, dry_run=True)
 
 
 def note(
@@ -51,7 +52,7 @@ def note(
     draft.degraded = ("UpgradeRefused", why)
     draft.status["refused"] = {
         "revision": wanted.name,
-        "message": why[:LONGEST],
+        "message": shortening.shortened(why, LONGEST),
         "tries": tries,
         "nextTime": draft.later(pause_s),
         **({"dryRun": True} if alone else {}),
@@ -70,7 +71,7 @@ def verdict(draft: Draft, wanted: Revision) -> str:
 
 def keep_verdict(draft: Draft, why: str) -> None:
     """The check has just refused the state. It stays refused until another check lets the revision pass."""
-    draft.status["refused"] = {**draft.status["refused"], "verdict": why[:LONGEST]}
+    draft.status["refused"] = {**draft.status["refused"], "verdict": shortening.shortened(why, LONGEST)}
 
 
 def drop_verdict(draft: Draft) -> None:
