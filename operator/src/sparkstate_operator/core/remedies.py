@@ -1,4 +1,4 @@
-"""What helps against the refusal of a pod, by the words of the API server."""
+"""The remedies for the refusal of a pod, by the words of the API server."""
 
 from __future__ import annotations
 

@@ -86,8 +86,8 @@ def resolve(
 
 
 def beyond_default(resolved: Resolved) -> list[Problem]:
-    """What keeps a job with these settings from a begin without state: it has more shards than it would have key
-    groups. Going on from state, it has as many as that."""
+    """The finding that a job with these settings cannot begin without state: it would have fewer key groups than
+    shards. State brings its own number of them."""
     shards = resolved.get("shards")
     found = key_space.beyond_default(resolved.slots, resolved.get("maxParallelism"), shards)
     return [Problem(found.path, found.message, f"{shards}")] if found is not None else []

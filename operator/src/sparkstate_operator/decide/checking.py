@@ -2,8 +2,8 @@
 
 ``sparkstate check`` runs as a Job, in the new version's own pod. Its intent names the revision; the attempt runs on
 meanwhile, and for as long as the answer is no. A check that cannot be made at all (the image is older than the
-command, no node has room for one more pod, the API server refuses the Job) keeps nobody from upgrading, unless an
-earlier check of the same version has refused the state.
+command, no node has room for one more pod, the API server refuses the Job) keeps nobody from upgrading. Where an
+earlier check of the same version has refused the state, it stays refused.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import enum
 import json
 from dataclasses import dataclass
 
-from sparkstate_operator import actions, answers, observed
+from sparkstate_operator import actions, answers, clock, observed
 from sparkstate_operator.core import job_life, naming, remedies, shortening
 from sparkstate_operator.decide import commanding, precedence, refusing, troubles
 from sparkstate_operator.decide.draft import Draft
@@ -194,6 +194,16 @@ def _has_answered(_: Draft, _check: Check, command: observed.Command | None) -> 
     )
 
 
+def _waited_s(draft: Draft, command: observed.Command | None) -> float:
+    """Seconds since the question was put, or since its Job was made, if that came later. The operator may have been
+    away until Kubernetes had removed a Job that had ended. By the time of the question, the next Job had had no pod for
+    an hour, and the upgrade went on unchecked. A time by a clock that is ahead counts for nothing."""
+    made = command.made_at if command is not None else None
+    if made is None or clock.is_ahead(made, draft.now):
+        return draft.since()
+    return min(draft.since(), (draft.now - made).total_seconds())
+
+
 def _is_not_known(_: Draft, _check: Check, command: observed.Command | None) -> Answer | None:
     """Before other failures: an image that is older than the check would never pass it."""
     if command is None or not command.failed or NOT_KNOWN not in str(command.result.get("message")):
@@ -204,7 +214,7 @@ def _is_not_known(_: Draft, _check: Check, command: observed.Command | None) -> 
 def _is_slow(draft: Draft, _: Check, command: observed.Command | None) -> Answer | None:
     """Of a check that runs. One that Kubernetes has cut off meanwhile has failed: nobody can tell whether it hung."""
     pod = command.pod if command is not None else None
-    if pod is None or pod.phase != "Running" or draft.since() <= SLOW_S:
+    if pod is None or pod.phase != "Running" or _waited_s(draft, command) <= SLOW_S:
         return None
     why = f"the new version has not declared itself within {SLOW_S:.0f} s"
     return Answer(Verdict.FAILED, f"{why}; {_WITHOUT}")
@@ -212,7 +222,7 @@ def _is_slow(draft: Draft, _: Check, command: observed.Command | None) -> Answer
 
 def _has_no_room(draft: Draft, _: Check, command: observed.Command | None) -> Answer | None:
     """Of a check that runs: where no room is left beside the old driver, the upgrade would never be made."""
-    if command is None or command.failed or command.succeeded or draft.since() <= ROOM_S:
+    if command is None or command.failed or command.succeeded or _waited_s(draft, command) <= ROOM_S:
         return None
     if command.pod is None:
         if command.had_pod:
@@ -228,7 +238,7 @@ def _cannot_start(draft: Draft, _: Check, command: observed.Command | None) -> A
     """Of a check that runs: the new driver's container could not be made either."""
     pod = command.pod if command is not None else None
     found = troubles.of_command(pod) if pod is not None and not pod.unschedulable else None
-    if found is None or draft.since() <= PULL_S:
+    if found is None or _waited_s(draft, command) <= PULL_S:
         return None
     return Answer(Verdict.FAILED, f"the container of the new version cannot start: {found[1]}")
 
@@ -236,7 +246,7 @@ def _cannot_start(draft: Draft, _: Check, command: observed.Command | None) -> A
 def _has_not_begun(draft: Draft, _: Check, command: observed.Command | None) -> Answer | None:
     """After the causes that its pod tells: it waits, and nobody knows for what."""
     pod = command.pod if command is not None else None
-    if pod is None or pod.phase != "Pending" or draft.since() <= BEGIN_S:
+    if pod is None or pod.phase != "Pending" or _waited_s(draft, command) <= BEGIN_S:
         return None
     return Answer(Verdict.UNKNOWN, f"its pod had not begun after {BEGIN_S:.0f} s")
 
