@@ -212,6 +212,7 @@ def answered(status: int, message: str, reason: str = "") -> errors.ApiError:
 REFUSALS = {
     "a quota": answered(403, FULL),
     "a policy": answered(422, "Job is invalid: jobs have to name their team"),
+    "a policy about sizes": answered(413, "ValidatingAdmissionPolicy 'small' denied request: a large Job"),
     "a webhook": answered(403, 'admission webhook "a.b" denied the request: no'),
     "a webhook of another kind": answered(400, 'admission webhook "a.b" denied the request: no'),
     "a stranger's": answered(409, "it exists", "AlreadyExists"),
