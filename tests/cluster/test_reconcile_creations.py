@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from support.cluster.quotas import limit
 
 from sparkstate_tools.kubernetes.api_faults import FaultProxy, Loss
 from sparkstate_tools.operating import operator_account
@@ -145,24 +146,9 @@ def test_a_job_may_change_to_an_account_that_the_operator_makes(operated: Operat
 def test_a_quota_that_the_old_pod_fills_does_not_refuse_the_new_one(operated: OperatedNamespace) -> None:
     operated.apply()
     operated.running()
-    limit = operated.until_pod(1)["spec"]["containers"][0]["resources"]["limits"]["memory"]
-    quota = {
-        "apiVersion": "v1",
-        "kind": "ResourceQuota",
-        "metadata": {"name": "full", "namespace": operated.namespace},
-        "spec": {"hard": {"pods": "1", "limits.memory": limit}},
-    }
-    operated.cluster.apply(quota)
-    operated.cluster.until(
-        lambda: (
-            (operated.cluster.get("resourcequota", "full", operated.namespace) or {})
-            .get("status", {})
-            .get("used", {})
-            .get("pods")
-            == "1"
-        ),
-        "the quota counts the pod",
-    )
+    memory = operated.until_pod(1)["spec"]["containers"][0]["resources"]["limits"]["memory"]
+    used = limit(operated.cluster, operated.namespace, "full", {"pods": "1", "limits.memory": memory})
+    assert used["pods"] == "1"
     operated.apply(image="example/job:2")
     operated.until_deleting("orders-driver-1")
     assert "UpgradeRefused" not in operated.reasons()

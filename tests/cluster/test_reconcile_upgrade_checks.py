@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from support.cluster import webhook
 from support.cluster.quotas import limit
 
 from sparkstate_operator import clock
@@ -149,3 +150,33 @@ def test_a_quota_that_gets_room_for_a_job_in_time_has_the_new_version_asked(
     unasked.finish_command(check_of(unasked, "example/job:2")["metadata"]["name"], FITS)
     unasked.until_deleting("orders-driver-1")
     assert "StateNotChecked" not in unasked.reasons()
+
+
+@pytest.mark.fault_on("Kubernetes")
+@pytest.mark.fault(
+    broken="a validating webhook answers 500 to each new one of the {objects}",
+    when="a job is upgraded",
+    expected="the old version runs on, and a condition names webhook and remedy; the upgrade is made once it answers",
+)
+@pytest.mark.own_cluster
+@pytest.mark.parametrize("objects", ["pods", "jobs"])
+def test_a_webhook_that_fails_holds_up_the_upgrade_and_the_condition_says_so(
+    stored: OperatedNamespace, objects: str
+) -> None:
+    judged = {"pods": webhook.PODS, "jobs": webhook.JOBS}[objects]
+    with webhook.judging(stored.cluster, stored.namespace, objects=judged) as judge:
+        judge.mood = "fails"
+        stored.apply(image="example/job:2")
+        if objects == "jobs":
+            stored.cluster.until(lambda: "Refused" in stored.reasons(), "an Event tells it", 60)
+            begin_earlier(stored)
+        stored.cluster.until(lambda: "refused" in stored.status(), "the upgrade is put off", 90)
+        degraded = stored.conditions()["Degraded"]
+        assert (degraded["status"], degraded["reason"]) == ("True", "UpgradeRefused")
+        assert f'failed calling webhook "{webhook.NAME}"' in degraded["message"]
+        assert "mend that webhook" in degraded["message"]
+        assert "deletionTimestamp" not in stored.until_pod(1)["metadata"]
+        assert (stored.status()["phase"], stored.status()["attempt"]) == ("Running", 1)
+        judge.mood = "passes"
+        stored.finish_command(check_of(stored, "example/job:2")["metadata"]["name"], FITS)
+        stored.until_deleting("orders-driver-1")

@@ -6,9 +6,10 @@ import time
 from collections.abc import Callable
 
 import pytest
-from support.nodes import webhook
+from support.cluster import webhook
+from support.cluster.quotas import limit
+from support.cluster.webhook import Mood
 from support.nodes.flights import FlightsJob
-from support.nodes.webhook import Mood
 
 from sparkstate_tools.kubernetes.nodes import NodeCluster
 
@@ -26,7 +27,9 @@ def test_a_webhook_that_takes_no_pods_for_a_minute_costs_the_minute_and_no_attem
     make_job: Callable[..., FlightsJob], machine: NodeCluster, mood: Mood
 ) -> None:
     job = make_job()
-    with webhook.judging(machine, job.namespace) as judge:
+    with webhook.judging(
+        machine.cluster, job.namespace, reached_by=lambda address: machine.offer(0, address)
+    ) as judge:
         job.apply()
         job.feed(interval_s=5.0)
         newest = job.until_checkpoint_after(0, 300)["lastCheckpoint"]["id"]
@@ -54,17 +57,7 @@ def test_a_job_waits_for_a_full_quota_and_runs_when_there_is_room(
 ) -> None:
     job = make_job()
     cluster = machine.cluster
-    quota = {
-        "apiVersion": "v1",
-        "kind": "ResourceQuota",
-        "metadata": {"name": "one", "namespace": job.namespace},
-        "spec": {"hard": {"pods": "1"}},
-    }
-    cluster.apply(quota)
-    cluster.until(
-        lambda: (cluster.get("resourcequota", "one", job.namespace) or {}).get("status", {}).get("used"),
-        "it counts",
-    )
+    limit(cluster, job.namespace, "one", {"pods": "1"})
     filler = {"name": "filler", "namespace": job.namespace}
     cluster.apply({"apiVersion": "v1", "kind": "Pod", "metadata": filler, "spec": _waiting(job.image)})
     job.apply()

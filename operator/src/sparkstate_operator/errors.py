@@ -69,7 +69,7 @@ class AlreadyExists(ApiError):
 
 
 class Invalid(ApiError):
-    """The object is refused as it is (400, 422)."""
+    """The object is refused as it is (400, 422), or for its size (413), as policies may do."""
 
 
 class Refused(ApiError):

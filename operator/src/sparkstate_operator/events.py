@@ -6,13 +6,16 @@ from collections import OrderedDict
 from typing import Any
 
 from sparkstate_operator import actions, clock, observed
-from sparkstate_operator.core import naming
+from sparkstate_operator.core import naming, shortening
 from sparkstate_operator.edges.kube import Kind
 
 QUIET_S = 600.0
 KEPT = 65_536
 """Events of the last ten minutes that are remembered at most, 15 MB of them. With fewer than there are jobs, one note
 about all of them was an Event again each time: the oldest were forgotten just before they were asked for."""
+
+LONGEST_MESSAGE = 1024
+"""Characters of an Event's message."""
 
 
 class Recorder:
@@ -52,7 +55,7 @@ class Recorder:
                 "resourceVersion": about.resource_version,
             },
             "reason": note.reason,
-            "message": note.message[:1024],
+            "message": shortening.shortened(note.message, LONGEST_MESSAGE),
             "type": "Warning" if note.warning else "Normal",
             "firstTimestamp": clock.text(moment),
             "lastTimestamp": clock.text(moment),

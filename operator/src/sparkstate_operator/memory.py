@@ -47,13 +47,14 @@ class Attempts:
 
     @contextlib.contextmanager
     def noting_check(self, name: str) -> Iterator[None]:
-        """``name``: of the check's Job. The last answer counts: one that does not judge the Job ends the memory."""
+        """``name``: of the check's Job. The last answer counts."""
         self.unasked = None
         try:
             yield
-        except errors.TOLD as error:
-            if not isinstance(error, errors.ApiError) or error.judged:
-                self.unasked = observed.CommandRefusal(name, str(error))
+        except errors.OperatorError as error:
+            passes = isinstance(error, errors.ApiError) and not error.judged
+            judged = isinstance(error, errors.TOLD) and not passes
+            self.unasked = observed.CommandRefusal(name, str(error), judged)
             raise
 
     def take_unkept(self) -> str:

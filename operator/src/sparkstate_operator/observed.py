@@ -48,6 +48,8 @@ class Command:
     """Its own answer to how far it is, as the field of that name in a JobStatus; empty where it has given none."""
     refusal: str = ""
     """Why Kubernetes makes no pod for it, with the remedy; empty if it has one, or nothing is known yet."""
+    made_at: datetime | None = None
+    """When its Job was made, by the clock of the API server."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,8 @@ class CommandRefusal:
     name: str
     """Of the Job."""
     message: str
+    judged: bool = True
+    """Whether the Job was refused. Otherwise the API server or a webhook failed."""
 
 
 @dataclass(frozen=True)
@@ -194,6 +198,7 @@ def command_of(body: Document, result: Document, pod: Pod | None = None, *, had_
         cut_off_s=(body.get("spec") or {}).get("activeDeadlineSeconds")
         if reasons.get("Failed") == "DeadlineExceeded"
         else None,
+        made_at=clock.parse(meta.get("creationTimestamp")),
     )
 
 

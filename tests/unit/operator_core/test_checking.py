@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from datetime import timedelta
 from typing import Any
 
@@ -10,7 +11,7 @@ from support.scene import decisions as scene
 from support.scene.checked import NEWER, POINT, Asked, ended, look, stored
 from support.scene.decisions import NOW, SPEC, acts, job, pod, revision, running_status
 
-from sparkstate_operator import actions, clock, plan
+from sparkstate_operator import actions, clock, observed, plan
 from sparkstate_operator.config import Config
 from sparkstate_operator.core import settings
 from sparkstate_operator.decide import checking
@@ -114,6 +115,54 @@ def test_a_check_that_cannot_be_made_keeps_nobody_from_upgrading(
     found = asked.look(asked.command(**fields), later_s)
     assert found.status["phase"] == "Upgrading"
     assert "StateNotChecked" in {note.reason for note in found.notes}
+
+
+def made(at_s: float, **fields: Any) -> observed.Command:
+    """A check as the API server has it, whose Job was made so long after its question was put."""
+    meta = {"name": "c", "uid": "c-1", "resourceVersion": "1"}
+    body = {"metadata": {**meta, "creationTimestamp": clock.text(NOW + timedelta(seconds=at_s))}}
+    return dataclasses.replace(observed.command_of(body, {}), does="check", **fields)
+
+
+LIMITS: dict[str, tuple[dict[str, Any], float, str]] = {
+    "no pod": ({}, checking.ROOM_S, "Upgrading"),
+    "no room": (
+        {"pod": pod(phase="Pending", ready=False, unschedulable="0/3 nodes")},
+        checking.ROOM_S,
+        "Upgrading",
+    ),
+    "not begun": ({"pod": pod(phase="Pending", ready=False)}, checking.BEGIN_S, "Upgrading"),
+    "slow": ({"pod": pod(), "had_pod": True}, checking.SLOW_S, "refused"),
+    "no image": (
+        {"pod": pod(phase="Pending", ready=False, waiting="ImagePullBackOff")},
+        checking.PULL_S,
+        "refused",
+    ),
+}
+
+
+@pytest.mark.parametrize(("fields", "limit_s", "then"), LIMITS.values(), ids=LIMITS)
+def test_a_job_that_is_made_late_has_as_long_as_any_other(
+    fields: dict[str, Any], limit_s: float, then: str
+) -> None:
+    """The operator was away for so long that Kubernetes had removed the Job with its answer. The next Job counted as
+    one without a pod since the first, and the version that it would have refused replaced the one that ran."""
+    asked, late_s = Asked(), 4000.0
+    command = made(late_s, name=asked.action.name, **fields)
+    soon = asked.look(command, late_s + limit_s - 1)
+    assert (soon.status["phase"], soon.status["intent"]["action"], soon.actions) == ("Running", "check", ())
+    late = asked.look(command, late_s + limit_s + 1)
+    assert then in (late.status["phase"], *late.status)
+
+
+@pytest.mark.parametrize("made_s", [-3600.0, 3600.0], ids=["behind", "ahead"])
+def test_a_clock_of_the_api_server_that_is_wrong_changes_nothing_about_a_job_that_is_made_in_time(
+    made_s: float,
+) -> None:
+    asked = Asked()
+    command = made(made_s, name=asked.action.name)
+    assert asked.look(command, checking.ROOM_S - 1).status["phase"] == "Running"
+    assert asked.look(command, checking.ROOM_S + 1).status["phase"] == "Upgrading"
 
 
 def test_code_that_hangs_leaves_the_old_version_running() -> None:
@@ -253,7 +302,7 @@ def test_state_that_the_change_names_is_what_is_checked() -> None:
 # -- its pod -----------------------------------------------------------------------------------------------------------
 
 
-def made(**spec: Any) -> dict[str, Any]:
+def job_of(**spec: Any) -> dict[str, Any]:
     wanted = settings.resolve({**SPEC, **NEWER, **spec})
     context = parts.Context(job(), plan.Revision("orders-2", wanted), Config())
     action = actions.CreateCheck("orders-check-1", "orders-2", actions.Start(), ("--by-savepoint",), 600)
@@ -261,7 +310,7 @@ def made(**spec: Any) -> dict[str, Any]:
 
 
 def test_its_pod_is_the_new_drivers_without_what_belongs_to_an_attempt() -> None:
-    body = made(serviceAccountName="mine", driver={"memory": "2Gi"})
+    body = job_of(serviceAccountName="mine", driver={"memory": "2Gi"})
     assert body["spec"]["backoffLimit"] == 0
     template = body["spec"]["template"]
     assert template["metadata"]["labels"]["sparkstate.io/role"] == "command"
@@ -299,7 +348,9 @@ def test_its_pod_may_run_beside_the_driver_and_ends_with_its_own_container() -> 
             "volumes": [{"name": "disk", "persistentVolumeClaim": {"claimName": "fast"}}],
         }
     }
-    spec = made(driverTemplate=template, localStorage={"paths": ["/fast/slots"]})["spec"]["template"]["spec"]
+    spec = job_of(driverTemplate=template, localStorage={"paths": ["/fast/slots"]})["spec"]["template"][
+        "spec"
+    ]
     assert [one["name"] for one in spec["containers"]] == ["command"]
     assert [one["name"] for one in spec["initContainers"]] == ["fetch"]
     assert list(spec["affinity"]) == ["nodeAffinity"]
@@ -310,7 +361,7 @@ def test_its_pod_may_run_beside_the_driver_and_ends_with_its_own_container() -> 
 
 def test_its_pod_asks_for_no_more_than_its_limit_and_for_no_device() -> None:
     driver = {"name": "driver", "resources": {"limits": {"nvidia.com/gpu": "1", "cpu": "2"}}}
-    spec = made(driverTemplate={"spec": {"containers": [driver]}})["spec"]["template"]["spec"]
+    spec = job_of(driverTemplate={"spec": {"containers": [driver]}})["spec"]["template"]["spec"]
     (container,) = spec["containers"]
     assert "nvidia.com/gpu" not in container["resources"]["limits"]
     assert container["resources"]["requests"]["cpu"] == "100m"
@@ -333,7 +384,7 @@ def test_its_pod_asks_for_little_and_for_no_more_than_a_limit(
 ) -> None:
     """A limit without a request is taken for the request as well, and no node has room for a second driver's disk."""
     driver = {"name": "driver", "resources": {"limits": limits}}
-    spec = made(driverTemplate={"spec": {"containers": [driver]}})["spec"]["template"]["spec"]
+    spec = job_of(driverTemplate={"spec": {"containers": [driver]}})["spec"]["template"]["spec"]
     (container,) = spec["containers"]
     asked = {"cpu": "100m", "memory": "512Mi", **requests}
     assert container["resources"]["requests"] == asked

@@ -182,3 +182,57 @@ def test_an_instruction_that_is_taken_back_before_its_attempt_is_made_leaves_the
     assert (one.status["phase"], one.status["shards"]) == ("Suspended", 16)
     assert "16 shards" in one.look(4, {"slots": 32}, drivers=(over,))
     assert one.look(5, {"slots": 32, **EMPTY}, drivers=(over,)) == ""
+
+
+# -- a version that begins without state because of its upgradeMode ----------------------------------------------------
+
+STATELESS = {"upgradeMode": "stateless"}
+
+
+def upgraded(
+    spec: dict[str, Any], status: dict[str, Any] | None = None, *, generation: int = 2, **seen: Any
+) -> actions.Decision:
+    """A look at a job with 400 shards and 200 slots that runs, and whose spec has changed to this one."""
+    old = revision(**MANY, slots=200)
+    told = status or running_status(shards=400, revision=old.name)
+    one = job(told, generation=generation, **{**MANY, **spec})
+    wanted, invalid = judging.judge(one, Config(), {old.name: old})
+    assert wanted is not None, invalid
+    around = {"drivers": (pod(revision=old.name),), **seen}
+    return decide(observed.ObservedState(one, NOW, **around), {old.name: old}, wanted, invalid, Config())
+
+
+def test_a_stateless_scale_below_the_slots_that_its_shards_need_leaves_the_old_version_running() -> None:
+    """Its driver refused it, after the one that ran had been stopped for it."""
+    found = upgraded({**STATELESS, "slots": 50})
+    assert (found.status["phase"], "intent" in found.status, found.check) == ("Running", False, None)
+    (degraded,) = (one for one in found.status["conditions"] if one["type"] == "Degraded")
+    assert (degraded["status"], degraded["reason"]) == ("True", "UpgradeRefused")
+    assert degraded["message"].startswith(f"{BEYOND}; or choose another upgradeMode")
+    assert {note.reason for note in found.notes} == {"UpgradeRefused"}
+    again = upgraded({"slots": 50, "upgradeMode": "last-state"}, dict(found.status), generation=3)
+    assert again.status["phase"] == "Upgrading"
+    assert "refused" not in again.status
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param({**STATELESS, "slots": 50, "maxParallelism": 400}, id="with enough key groups"),
+        pytest.param({**STATELESS, "slots": 200, "image": "example/job:2"}, id="with enough slots"),
+        pytest.param({**STATELESS, **OLD, "slots": 50}, id="from state that it names"),
+        pytest.param({"slots": 50}, id="from its own state"),
+    ],
+)
+def test_any_other_upgrade_with_as_many_shards_is_made(spec: dict[str, Any]) -> None:
+    found = upgraded({"upgradeCheck": False, **spec})
+    assert (found.status["phase"], found.status["intent"]["action"]) == ("Upgrading", "upgrade")
+
+
+def test_where_nothing_runs_such_a_version_goes_on_from_the_state() -> None:
+    over = pod(phase="Failed", ready=False, ended=ended(1, "UserCodeError"))
+    old = revision(**MANY, slots=200)
+    status = running_status(shards=400, revision=old.name, phase="Failed")
+    found = upgraded({**STATELESS, "slots": 50}, status, drivers=(over,))
+    assert (found.status["attempt"], found.status["intent"]["action"]) == (2, "start")
+    assert "empty" not in (found.status.get("start") or {})

@@ -88,7 +88,10 @@ def test_every_rule_says_why_it_stands_where_it_does(rules: Sequence[Callable[..
 
 LATE = {"phase": "Failed", "reason": "Timeout", "triggerId": "t-1", "jobUid": "uid-1"}
 """A savepoint that was not complete in time."""
-PURGED = running_status(phase="Deleting", intent={"action": "delete", "policy": "purge"})
+PURGED = running_status(
+    phase="Deleting",
+    intent={"action": "delete", "attempt": 1, "policy": "purge", "since": "2026-01-01T12:00:00Z"},
+)
 """A job whose data is to go: no life by chance has that policy."""
 SAVING = running_status(
     phase="Upgrading",
@@ -102,10 +105,6 @@ UNPURGED = observed.Command(
     naming.command_job("orders", "uid-1", "purge"), "p", "1", "", False, True, ended_at=NOW
 )
 """Data that could not be deleted: in a life by chance it always can be."""
-PURGED = running_status(
-    phase="Deleting",
-    intent={"action": "delete", "attempt": 1, "policy": "purge", "since": "2026-01-01T12:00:00Z"},
-)
 DELETED = dataclasses.replace(UNPURGED, succeeded=True, failed=False)
 MANY = tuple(
     observed.Snapshot(f"s{number}", f"s-{number}", "1", 1, NOW, {}, {}, {labels.JOB_UID: "uid-1"}, {}, ())
@@ -189,8 +188,9 @@ def live(lives: int) -> None:
     look(observed.ObservedState(job(STARTING), NOW, drivers=(pod(1),)))
     look(observed.ObservedState(job(LOST), NOW, commands=(UNREAD,)))
     # A life by chance changes the image alone, and its pods are always taken.
-    harmless = job(running_status(), generation=2, upgradeMode="savepoint")
-    look(observed.ObservedState(harmless, NOW, drivers=(pod(),)))
+    for change in ({"upgradeMode": "savepoint"}, {"shards": 400, "upgradeMode": "stateless"}):
+        changed = job(running_status(), generation=2, **change)
+        look(observed.ObservedState(changed, NOW, drivers=(pod(),)))
     newer = job(running_status(), generation=2, image="example/job:2")
     look(observed.ObservedState(newer, NOW, drivers=(pod(),), refused="no such class"))
     look(observed.ObservedState(newer, NOW, drivers=(pod(),), unkept="a full quota"))

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sparkstate_operator.core import phases
+from sparkstate_operator.core import phases, shortening
 from sparkstate_operator.model.snapshot import SnapshotPhase
 from sparkstate_operator.model.status import Condition, JobPhase
 
@@ -144,7 +144,7 @@ def _condition(
             "type": wanted.type,
             "status": status,
             "reason": wanted.reason,
-            "message": wanted.message[:LONGEST_MESSAGE],
+            "message": shortening.shortened(wanted.message, LONGEST_MESSAGE),
             "lastTransitionTime": before.last_transition_time if same and before else now,
             "observedGeneration": generation,
         }

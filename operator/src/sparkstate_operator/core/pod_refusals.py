@@ -4,28 +4,12 @@ from __future__ import annotations
 
 import re
 
+from sparkstate_operator.core import remedies, shortening
+
 _LONGEST = 1000
 _CREATING = "Error creating: "
 _NAMED = re.compile(r'\bpods? "[^"]*"')
 """Each pod that the Job's controller tries has another name: with it, the same refusal would be news each time."""
-
-_TEMPLATE = "driverTemplate (for a StateSnapshot, its spec.template)"
-REMEDIES: tuple[tuple[str, str], ...] = (
-    ("exceeded quota", "raise the ResourceQuota, or free a part of it"),
-    (
-        "must specify",
-        "give the container `driver` of driverTemplate (or `command` of a StateSnapshot's spec.template) the limits "
-        "that the quota asks for",
-    ),
-    ("serviceaccount .* not found", "create that ServiceAccount, or name another one"),
-    ("violates PodSecurity", f"set what the namespace's level asks for in {_TEMPLATE}, or change the level"),
-    (
-        "admission webhook|ValidatingAdmissionPolicy",
-        f"let the policy or webhook admit the pod; labels and annotations of {_TEMPLATE} come along",
-    ),
-    ("", "remove the cause"),
-)
-"""A pattern of the message, and what helps; the first that fits counts."""
 
 SILENT = (
     "Kubernetes has made none, and no Event of the Job says why; see whether it is suspended, and whether the "
@@ -39,6 +23,6 @@ HIDDEN = (
 
 def told(message: str) -> str:
     """The message of an Event ``FailedCreate`` with its remedy. Kubernetes tries on by itself."""
-    said = _NAMED.sub("the pod", message.removeprefix(_CREATING)).strip()[:_LONGEST]
-    remedy = next(text for pattern, text in REMEDIES if re.search(pattern, said, re.IGNORECASE))
+    said = shortening.shortened(_NAMED.sub("the pod", message.removeprefix(_CREATING)).strip(), _LONGEST)
+    remedy = remedies.remedy(message) or "remove the cause"
     return f"the API server refuses it: {said}; {remedy}, and Kubernetes makes the pod by itself"

@@ -80,12 +80,14 @@ def resolve(
         MappingProxyType({path: leaf.origin for path, leaf in filled.items()}),
     )
     raise_if_any(checks.shaped(filled))
-    beyond = _beyond_default(resolved) if begins_empty(resolved) else []
+    beyond = beyond_default(resolved) if begins_empty(resolved) else []
     raise_if_any([*checks.merged(filled), *_fixed(filled, fixed(resolved)), *beyond])
     return resolved
 
 
-def _beyond_default(resolved: Resolved) -> list[Problem]:
+def beyond_default(resolved: Resolved) -> list[Problem]:
+    """The finding that a job with these settings cannot begin without state: it would have fewer key groups than
+    shards. State brings its own number of them."""
     shards = resolved.get("shards")
     found = key_space.beyond_default(resolved.slots, resolved.get("maxParallelism"), shards)
     return [Problem(found.path, found.message, f"{shards}")] if found is not None else []

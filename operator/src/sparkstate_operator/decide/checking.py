@@ -2,7 +2,8 @@
 
 ``sparkstate check`` runs as a Job, in the new version's own pod. Its intent names the revision; the attempt runs on
 meanwhile, and for as long as the answer is no. A check that cannot be made at all (the image is older than the
-command, no node has room for one more pod, the API server refuses the Job) keeps nobody from upgrading.
+command, no node has room for one more pod, the API server refuses the Job) keeps nobody from upgrading. Where an
+earlier check of the same version has refused the state, it stays refused.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ import enum
 import json
 from dataclasses import dataclass
 
-from sparkstate_operator import actions, answers, observed
-from sparkstate_operator.core import job_life, naming
+from sparkstate_operator import actions, answers, clock, observed
+from sparkstate_operator.core import job_life, naming, remedies, shortening
 from sparkstate_operator.decide import commanding, precedence, refusing, troubles
 from sparkstate_operator.decide.draft import Draft
 from sparkstate_operator.model.base import ChangeKind
@@ -71,6 +72,8 @@ class Verdict(enum.Enum):
     """The new version could not be checked: the old one runs on."""
     REFUSED = "refused"
     """It does not take the state up: the old one runs on."""
+    STILL_REFUSED = "still refused"
+    """The check cannot be made, and the last one that judged the state refused it: the old one runs on."""
     INTERRUPTED = "interrupted"
     """The old one's pod is taken away before there is an answer: an attempt of the old version follows at once."""
 
@@ -88,7 +91,12 @@ def answer(draft: Draft, check: Check) -> Answer:
     if not is_needed(draft, check):
         return Answer(Verdict.FITS)
     command = draft.seen.command(command_name(draft))
-    return precedence.first(ANSWERS, draft, check, command) or Answer(Verdict.RUNS)
+    found = precedence.first(ANSWERS, draft, check, command) or Answer(Verdict.RUNS)
+    verdict = refusing.verdict(draft, check.wanted)
+    if found.verdict is not Verdict.UNKNOWN or not verdict:
+        return found
+    told = f"{verdict}; another check could not be made: {found.why}"
+    return Answer(Verdict.STILL_REFUSED, told if _WITHOUT in told else f"{told}; {_WITHOUT}")
 
 
 def is_needed(draft: Draft, check: Check) -> bool:
@@ -147,15 +155,23 @@ def _has_begun(draft: Draft, check: Check) -> bool:
 
 def _is_refused(draft: Draft, _: Check, command: observed.Command | None) -> Answer | None:
     """Before the question is put again. A quota may be full for a moment, as nodes may be, and the Job of an earlier
-    check may still count: so it is put again and again until then."""
+    check may still count: so it is put again and again until then. A webhook that fails has refused nothing, and may be
+    mended: the old version runs on, and a condition says what it waits for. Only an Event said so, while each look
+    ended with that error."""
     refusal = draft.seen.unasked
     if command is not None or refusal is None or refusal.name != command_name(draft):
         return None
     if draft.since() <= ROOM_S:
         return None
-    told = refusal.message[:REFUSAL_LENGTH]
-    remedy = "the next upgrade is checked if quotas and policies let the Job in"
-    return Answer(Verdict.UNKNOWN, f"its Job cannot be made: {told}; {remedy}, and {_WITHOUT}")
+    told = f"its Job cannot be made: {shortening.shortened(refusal.message, REFUSAL_LENGTH)}"
+    if refusal.judged:
+        remedy = "a check needs quotas and policies that let the Job in"
+        return Answer(Verdict.UNKNOWN, f"{told}; {remedy}; {_WITHOUT}")
+    known = remedies.remedy(refusal.message)
+    return Answer(
+        Verdict.FAILED,
+        "; ".join(filter(None, (f"the new version could not be checked: {told}", known, _WITHOUT))),
+    )
 
 
 def _is_not_asked(_: Draft, _check: Check, command: observed.Command | None) -> Answer | None:
@@ -178,6 +194,16 @@ def _has_answered(_: Draft, _check: Check, command: observed.Command | None) -> 
     )
 
 
+def _waited_s(draft: Draft, command: observed.Command | None) -> float:
+    """Seconds since the question was put, or since its Job was made, if that came later. The operator may have been
+    away until Kubernetes had removed a Job that had ended. By the time of the question, the next Job had had no pod for
+    an hour, and the upgrade went on unchecked. A time by a clock that is ahead counts for nothing."""
+    made = command.made_at if command is not None else None
+    if made is None or clock.is_ahead(made, draft.now):
+        return draft.since()
+    return min(draft.since(), (draft.now - made).total_seconds())
+
+
 def _is_not_known(_: Draft, _check: Check, command: observed.Command | None) -> Answer | None:
     """Before other failures: an image that is older than the check would never pass it."""
     if command is None or not command.failed or NOT_KNOWN not in str(command.result.get("message")):
@@ -188,7 +214,7 @@ def _is_not_known(_: Draft, _check: Check, command: observed.Command | None) -> 
 def _is_slow(draft: Draft, _: Check, command: observed.Command | None) -> Answer | None:
     """Of a check that runs. One that Kubernetes has cut off meanwhile has failed: nobody can tell whether it hung."""
     pod = command.pod if command is not None else None
-    if pod is None or pod.phase != "Running" or draft.since() <= SLOW_S:
+    if pod is None or pod.phase != "Running" or _waited_s(draft, command) <= SLOW_S:
         return None
     why = f"the new version has not declared itself within {SLOW_S:.0f} s"
     return Answer(Verdict.FAILED, f"{why}; {_WITHOUT}")
@@ -196,7 +222,7 @@ def _is_slow(draft: Draft, _: Check, command: observed.Command | None) -> Answer
 
 def _has_no_room(draft: Draft, _: Check, command: observed.Command | None) -> Answer | None:
     """Of a check that runs: where no room is left beside the old driver, the upgrade would never be made."""
-    if command is None or command.failed or command.succeeded or draft.since() <= ROOM_S:
+    if command is None or command.failed or command.succeeded or _waited_s(draft, command) <= ROOM_S:
         return None
     if command.pod is None:
         if command.had_pod:
@@ -212,7 +238,7 @@ def _cannot_start(draft: Draft, _: Check, command: observed.Command | None) -> A
     """Of a check that runs: the new driver's container could not be made either."""
     pod = command.pod if command is not None else None
     found = troubles.of_command(pod) if pod is not None and not pod.unschedulable else None
-    if found is None or draft.since() <= PULL_S:
+    if found is None or _waited_s(draft, command) <= PULL_S:
         return None
     return Answer(Verdict.FAILED, f"the container of the new version cannot start: {found[1]}")
 
@@ -220,7 +246,7 @@ def _cannot_start(draft: Draft, _: Check, command: observed.Command | None) -> A
 def _has_not_begun(draft: Draft, _: Check, command: observed.Command | None) -> Answer | None:
     """After the causes that its pod tells: it waits, and nobody knows for what."""
     pod = command.pod if command is not None else None
-    if pod is None or pod.phase != "Pending" or draft.since() <= BEGIN_S:
+    if pod is None or pod.phase != "Pending" or _waited_s(draft, command) <= BEGIN_S:
         return None
     return Answer(Verdict.UNKNOWN, f"its pod had not begun after {BEGIN_S:.0f} s")
 
@@ -265,6 +291,9 @@ def go_on(draft: Draft, check: Check, found: Answer) -> None:
         case Verdict.FAILED:
             _refuse(draft, check, found, refusing.RETRY_S, refusing.LONGEST_RETRY_S)
         case Verdict.REFUSED:
+            _refuse(draft, check, found, REFUSED_S, LONGEST_REFUSED_S)
+            refusing.keep_verdict(draft, found.why)
+        case Verdict.STILL_REFUSED:
             _refuse(draft, check, found, REFUSED_S, LONGEST_REFUSED_S)
         case Verdict.INTERRUPTED:
             _refuse(draft, check, found, refusing.RETRY_S, refusing.LONGEST_RETRY_S)

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from sparkstate_operator import actions, clock, observed
-from sparkstate_operator.core import transitions
+from sparkstate_operator.core import conditions, shortening, transitions
 from sparkstate_operator.plan import Revision
 
 TERMINAL = ("Finished", "Failed", "RestoreBlocked")
@@ -46,9 +46,12 @@ class Pending:
         self.status["phase"] = step.after
 
     def put(self, name: str, value: Any) -> None:
-        """Set a field of the status; None and empty text remove it."""
+        """Set a field of the status; None and empty text remove it. A message is shortened: a driver's failure may be
+        of any length, and the API server would refuse the whole status."""
         if value is None or value == "":
             self.status.pop(name, None)
+        elif name == "message":
+            self.status[name] = shortening.shortened(value, conditions.LONGEST_MESSAGE)
         else:
             self.status[name] = value
 

@@ -13,19 +13,22 @@ from __future__ import annotations
 from datetime import timedelta
 
 from sparkstate_operator import clock, containers
-from sparkstate_operator.core import job_life, quota
+from sparkstate_operator.core import job_life, quota, remedies, shortening
 from sparkstate_operator.decide.draft import TERMINAL, Draft
 from sparkstate_operator.observed import Death
 from sparkstate_operator.plan import Revision
 
 RETRY_S = 30.0
 LONGEST_RETRY_S = 600.0
+LONGEST = 4000
+"""Characters of a text in ``status.refused``."""
 
 
 def of_pod(draft: Draft, wanted: Revision) -> None:
     """The API server refuses an object of the new attempt."""
     why = f"the API server refuses an object of the new attempt, so the old one runs on: {draft.seen.refused}"
-    note(draft, wanted, why, dry_run=True)
+    remedy = remedies.remedy(draft.seen.refused)
+    note(draft, wanted, f"{why}; {remedy}" if remedy else why, dry_run=True)
 
 
 def note(
@@ -44,17 +47,39 @@ def note(
         before = {}
     tries = int(before.get("tries") or 1) + 1 if before else 1
     alone = dry_run and (not before or before.get("dryRun"))
+    verdict = before.get("verdict")
     pause_s = min(first_s * 2.0 ** min(tries - 1, 10), longest_s)
     draft.degraded = ("UpgradeRefused", why)
     draft.status["refused"] = {
         "revision": wanted.name,
-        "message": why[:4000],
+        "message": shortening.shortened(why, LONGEST),
         "tries": tries,
         "nextTime": draft.later(pause_s),
         **({"dryRun": True} if alone else {}),
+        **({"verdict": verdict} if verdict else {}),
     }
     draft.wait(pause_s)
     draft.note("UpgradeRefused", why, warning=True)
+
+
+def verdict(draft: Draft, wanted: Revision) -> str:
+    """Why the last check that judged the state refused this revision; empty if none did. Whatever keeps a later check
+    from an answer does not make the state fit."""
+    refused = draft.status.get("refused") or {}
+    return str(refused.get("verdict") or "") if refused.get("revision") == wanted.name else ""
+
+
+def keep_verdict(draft: Draft, why: str) -> None:
+    """The check has just refused the state. It stays refused until another check lets the revision pass."""
+    draft.status["refused"] = {**draft.status["refused"], "verdict": shortening.shortened(why, LONGEST)}
+
+
+def drop_verdict(draft: Draft) -> None:
+    """The revision takes the place of the one that runs, so no earlier verdict holds."""
+    if "refused" in draft.status:
+        draft.status["refused"] = {
+            name: value for name, value in draft.status["refused"].items() if name != "verdict"
+        }
 
 
 def due(draft: Draft, longest_s: float) -> Revision | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from sparkstate_operator import actions, clock, kept_name, observed
 from sparkstate_operator.config import Config
-from sparkstate_operator.core import conditions, naming, placing, shapes, templates
+from sparkstate_operator.core import naming, placing, shapes, templates
 from sparkstate_operator.decide import commanding
 from sparkstate_operator.decide.draft import Pending
 from sparkstate_operator.model.snapshot import StateSnapshotSpec
@@ -28,10 +28,6 @@ class SnapshotDraft(Pending):
         self.snapshot = seen.snapshot
         self.spec, self.wrong = shapes.fitting(seen.snapshot.spec, StateSnapshotSpec)
         """The readable part of its spec, and the faults of the rest."""
-
-    def put(self, name: str, value: Any) -> None:
-        """Set a field of the status. A message is cut: a driver's failure may be of any length."""
-        super().put(name, value[: conditions.LONGEST_MESSAGE] if name == "message" and value else value)
 
     def fill(self, **fields: Any) -> None:
         """Several fields at once."""

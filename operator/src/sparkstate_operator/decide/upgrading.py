@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from sparkstate_operator import actions
-from sparkstate_operator.core import revisions
+from sparkstate_operator.core import revisions, settings
 from sparkstate_operator.decide import (
     checking,
     failover,
@@ -80,6 +80,14 @@ def _nothing_runs(draft: Draft, _: Upgrade) -> Step | None:
     return _begin if draft.pod is None or draft.phase in TERMINAL else None
 
 
+def _key_groups_are_too_few(draft: Draft, upgrade: Upgrade) -> Step | None:
+    """Before the API server is asked: a version that gives the state up would begin with fewer key groups than it has
+    shards. Its driver refused that, when the one that ran had been stopped for it. After the rule about nothing that
+    runs: there the version goes on from the state, which brings its own key groups."""
+    found = settings.beyond_default(upgrade.wanted.resolved) if _begins_empty(draft, upgrade) else []
+    return partial(_keep_state, why="; ".join(map(str, found))) if found else None
+
+
 def _pod_is_refused(draft: Draft, _: Upgrade) -> Step | None:
     """Before the check of the state, which needs such a pod. A pod that a quota alone refuses, and that fits once the
     old pods are gone, is not refused: waiting would never give it room."""
@@ -101,7 +109,14 @@ def _state_is_unproven(draft: Draft, upgrade: Upgrade) -> Step | None:
     return partial(_ask, check=check, found=found)
 
 
-STEPS = (_needs_no_attempt, _state_is_missing, _nothing_runs, _pod_is_refused, _state_is_unproven)
+STEPS = (
+    _needs_no_attempt,
+    _state_is_missing,
+    _nothing_runs,
+    _key_groups_are_too_few,
+    _pod_is_refused,
+    _state_is_unproven,
+)
 """None of them: the attempt that runs is replaced."""
 
 
@@ -134,6 +149,12 @@ def _begin(draft: Draft, upgrade: Upgrade) -> None:
     starting.begin_where_none_runs(draft, upgrade.wanted, _start(upgrade))
 
 
+def _keep_state(draft: Draft, upgrade: Upgrade, why: str) -> None:
+    checking.end(draft)
+    remedy = "or choose another upgradeMode, which goes on from the state with its own key groups"
+    refusing.note(draft, upgrade.wanted, f"{why}; {remedy}; the old version runs on")
+
+
 def _stay(draft: Draft, upgrade: Upgrade) -> None:
     checking.end(draft)
     refusing.of_pod(draft, upgrade.wanted)
@@ -157,6 +178,7 @@ def _replace_unchecked(draft: Draft, upgrade: Upgrade, why: str) -> None:
 def _replace(draft: Draft, upgrade: Upgrade) -> None:
     """Ask the attempt to end. The dry run of its successor's pod comes before that (``check``)."""
     checking.end(draft)
+    refusing.drop_verdict(draft)
     start = _start(upgrade)
     draft.check = actions.StartAttempt(draft.attempt + 1, upgrade.wanted.name, start)
     mode = draft.seen.job.spec.get("upgradeMode", built_in.value("upgradeMode"))

@@ -337,6 +337,6 @@ def _error(status: int, verb: str, path: str, document: Object, retry_after: str
         return (errors.AlreadyExists if exists else errors.Conflict)(status, message)
     if status == 403:
         return errors.Forbidden(status, message)
-    if status in (400, 422):
+    if status in (400, 413, 422):
         return errors.Invalid(status, message)
     return errors.ApiError(status, message, delay)

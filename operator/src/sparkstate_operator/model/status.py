@@ -124,6 +124,11 @@ class Refusal(Model):
         "Whether the API server alone has refused it, in a dry run. A revision that the check of the state has refused "
         "is tried again only while the old one runs."
     )
+    verdict: str | None = status_field(
+        "Why the last check that judged the state refused it. The revision stays refused until a check says otherwise, "
+        "even if no later check can be made.",
+        max_length=32768,
+    )
 
 
 class MemoryItem(Model):

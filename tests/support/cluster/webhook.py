@@ -1,4 +1,4 @@
-"""An admission webhook of the tests: it lets pods of one namespace pass, refuses them, or fails itself."""
+"""An admission webhook of the tests: it lets objects of one namespace pass, refuses them, or fails itself."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import contextlib
 import json
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal
 
+from sparkstate_tools.kubernetes.cluster import Cluster
 from sparkstate_tools.kubernetes.control_plane import ADDRESS
-from sparkstate_tools.kubernetes.nodes import NodeCluster
 
 Mood = Literal["passes", "refuses", "fails"]
 NAME = "tests.sparkstate.io"
@@ -55,29 +55,45 @@ class _Handler(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
+Address = tuple[str, int]
+PODS = {"apiGroups": [""], "resources": ["pods"]}
+JOBS = {"apiGroups": ["batch"], "resources": ["jobs"]}
+
+
+def _direct(address: Address) -> str:
+    return f"{address[0]}:{address[1]}"
+
+
 @contextlib.contextmanager
-def judging(machine: NodeCluster, namespace: str) -> Iterator[Webhook]:
-    """A webhook that the API server asks about each new pod of that namespace; without its answer there is none."""
-    assert machine.cluster.plane is not None
-    authority = machine.cluster.plane.authority
-    pair = authority.server(f"webhook-{namespace}", [f"IP:{ADDRESS}"])
+def judging(
+    cluster: Cluster,
+    namespace: str,
+    *,
+    objects: dict[str, Any] = PODS,
+    reached_by: Callable[[Address], str] = _direct,
+) -> Iterator[Webhook]:
+    """A webhook that the API server asks about each new one of these objects of that namespace; without its answer
+    there is none. ``reached_by``: the host and port by which the API server reaches an address of this machine."""
+    assert cluster.plane is not None
+    authority = cluster.plane.authority
+    pair = authority.server(f"webhook-{namespace}", [f"IP:{ADDRESS}", "IP:127.0.0.1"])
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(pair.certificate, pair.key)
     with Webhook(("127.0.0.1", 0), _Handler) as server:
         server.socket = tls.wrap_socket(server.socket, server_side=True)
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        url = f"https://{machine.offer(0, ('127.0.0.1', server.server_address[1]))}/pods"
+        url = f"https://{reached_by(('127.0.0.1', server.server_address[1]))}/judge"
         bundle = base64.b64encode(authority.certificate.read_bytes()).decode()
-        machine.cluster.apply(_configuration(namespace, url, bundle))
+        cluster.apply(_configuration(namespace, objects, url, bundle))
         try:
             yield server
         finally:
-            machine.cluster.kubectl("delete", "validatingwebhookconfiguration", NAME)
+            cluster.kubectl("delete", "validatingwebhookconfiguration", NAME)
             server.shutdown()
 
 
-def _configuration(namespace: str, url: str, bundle: str) -> dict[str, Any]:
-    pods = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}
+def _configuration(namespace: str, objects: dict[str, Any], url: str, bundle: str) -> dict[str, Any]:
+    created = {**objects, "apiVersions": ["v1"], "operations": ["CREATE"]}
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "ValidatingWebhookConfiguration",
@@ -86,7 +102,7 @@ def _configuration(namespace: str, url: str, bundle: str) -> dict[str, Any]:
             {
                 "name": NAME,
                 "clientConfig": {"url": url, "caBundle": bundle},
-                "rules": [pods],
+                "rules": [created],
                 "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
                 "failurePolicy": "Fail",
                 "sideEffects": "None",
