@@ -7,7 +7,7 @@ does not survive a fork. Reads, writes and flushes go through this class; the re
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +138,24 @@ class Database:
                 for deletes, keys, values in batches(write, batch_bytes):
                     before_batch()
                     self._write_batch(write.family.handle, deletes, keys, values)
+        except Exception as error:
+            self.fail(error)
+            raise
+
+    def take_files(self, family: Family, paths: Sequence[Path], *, move: bool = True) -> None:
+        """Make the rows of these files, which do not overlap, the newest of a column family. ``move``: the files
+        themselves become the database's, where they are on its device, and are gone from their place. If it fails, the
+        database refuses everything from then on."""
+        self.check()
+        if not paths:
+            return
+        options = rocksdict.IngestExternalFileOptions()
+        options.set_move_files(move)
+        try:
+            with failures.translated(self.path, "writing"):
+                family.forget_iterator()
+                family.flush()  # RocksDB would flush older rows itself, with the interpreter lock held
+                family.rdict.ingest_external_file([str(path) for path in paths], options)
         except Exception as error:
             self.fail(error)
             raise

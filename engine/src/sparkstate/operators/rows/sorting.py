@@ -1,4 +1,5 @@
-"""Rows of an epoch in order of event time, even where they do not fit in memory: sorted runs on disk, merged.
+"""Rows of an epoch in order of event time or key groups, even where they do not fit in memory: sorted runs on disk,
+merged.
 
 The order is that of one stable sort of all rows as they came. Of the batches read last from each run, a merge
 step takes all rows up to the least of their ends, run by run, and sorts them; the run whose end that is goes on
@@ -15,12 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkstate.functions import MIN_WATERMARK
-from sparkstate.operators.rows import files
+from sparkstate.operators.rows import files, key_order
 
 SLICE_ROWS = 65_536
 """Rows in a batch that was sorted in memory."""
 _RUN_ROWS = 4_096
-"""Rows in a batch of a run: one of each run is in memory while they are merged."""
+"""Rows in a batch of a run, at most: one of each run is in memory while they are merged."""
+_LEAST_RUN_ROWS = 16
 
 
 def sort(
@@ -32,9 +34,14 @@ def sort(
     return table.take(order).to_batches(max_chunksize=slice_rows)  # type: ignore[no-any-return]
 
 
-def sort_run(batches: Iterable[pa.RecordBatch], column: str) -> list[pa.RecordBatch]:
-    """The rows of one run."""
-    return sort(batches, column, _RUN_ROWS)
+def sort_run(
+    batches: Sequence[pa.RecordBatch], column: str, batch_bytes: int | None = None
+) -> list[pa.RecordBatch]:
+    """The rows of one run, in batches of about ``batch_bytes`` (None: of thousands of rows)."""
+    rows = _RUN_ROWS
+    if batch_bytes is not None:
+        rows = key_order.rows_in(batch_bytes, batches[0], _LEAST_RUN_ROWS, _RUN_ROWS)
+    return sort(batches, column, rows)
 
 
 def merge(runs: Sequence[Path], last: Sequence[pa.RecordBatch], column: str) -> Iterator[pa.RecordBatch]:
@@ -89,7 +96,8 @@ class _Head:
 
 
 def _stamps(column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
-    return pc.fill_null(column, MIN_WATERMARK)
+    # Key groups, the other order of rows, are shorter integers than event times.
+    return pc.fill_null(column.cast(pa.int64()), MIN_WATERMARK)
 
 
 def _one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:

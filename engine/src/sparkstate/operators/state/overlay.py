@@ -270,9 +270,11 @@ class Overlay:
     batches: dict[str | None, list[pa.RecordBatch]] = field(default_factory=dict)
     unconverted: dict[str | None, list[Any]] = field(default_factory=dict)
     held: list[pa.RecordBatch] = field(default_factory=list)
-    """Batches that wait to be sorted by event time."""
+    """Batches that wait to be sorted."""
     sort_column: str | None = None
-    """Their column of event time; None: the operator has none, and nothing is held."""
+    """Their column of event time, or of key groups; None: the operator has neither, and nothing is held."""
+    by_key: bool = False
+    """Rows wait to be processed in the order of their keys."""
     finished: bool = False
     committed: bool = False
     dropped: bool = False
