@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import rocksdict
 
+from sparkstate import errors
 from sparkstate.backends.rocksdb import failures
 from sparkstate.backends.rocksdb.layout import RowCodec
 from sparkstate.backends.rocksdb.spill_commit import GONE, STANDS
@@ -52,6 +53,7 @@ class OrderedRows:
         self.files: dict[int, list[Path]] = {}
         """By shard; complete when sealed."""
         self.is_sealed = False
+        self._is_closed = False
 
     def takes(self, row: bytes) -> bool:
         """Whether this row, and all behind it, may be added, and are found by :meth:`waiting` alone."""
@@ -78,7 +80,8 @@ class OrderedRows:
         return gone
 
     def close(self) -> None:
-        """Let go of the file that is being written."""
+        """Let go of the file that is being written. Another thread may write rows at this moment: they go nowhere."""
+        self._is_closed = True
         self._writer = None
         self._waiting.clear()
         self.is_sealed = True
@@ -107,6 +110,8 @@ class OrderedRows:
             yield row, self._waiting.pop(row)
 
     def _writer_of(self, row: bytes) -> Any:
+        if self._is_closed:  # no folder is made again
+            raise errors.StateError(f"the overlay's files in {self._directory} are gone: it was given up")
         shard = self._shard_of[composite.decode_key_group(row)]
         if self._writer is None or shard != self._shard:
             self._end_file()
