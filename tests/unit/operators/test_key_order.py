@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -97,11 +96,8 @@ def batches_of(users: list[Any], seed: int, count: int, rows: int = 500) -> list
     """Random rows; a tenth of them are of one key."""
     chance = random.Random(seed)
     picked = [(users[1] if chance.random() < 0.1 else chance.choice(users)) for _ in range(count * rows)]
-    amounts = [chance.randrange(1000) for _ in picked]
-    return [
-        ops.make_batch(*((user, amount, None) for user, amount in zip(picked[at:], amounts[at : at + rows])))
-        for at in range(0, len(picked), rows)
-    ]
+    found = [(user, chance.randrange(1000), None) for user in picked]
+    return [ops.make_batch(*found[at : at + rows]) for at in range(0, len(found), rows)]
 
 
 def epoch(side: Side, number: int, batches: list[pa.RecordBatch]) -> Overlay:
@@ -181,7 +177,7 @@ def test_values_are_written_into_files_of_the_stores_and_nowhere_else(sides):
             assert list(overlay.spill.table(handle.spec).family.iterate()) == []
         commit_overlays([(side.operator, overlay)])
         overlay.close()
-    assert not state(side, USERS["numbers"]).count(None) == 2 * len(USERS["numbers"])
+    assert any(value is not None for value in state(side, USERS["numbers"]))
 
 
 def test_an_epoch_that_fits_in_memory_ends_the_order(sides):
@@ -287,7 +283,4 @@ def test_batches_in_the_order_of_groups_become_batches_in_the_order_of_keys(list
         range(len(rows)), key=lambda at: (rows[at][0], rows[at][1] is not None, rows[at][1] or 0)
     )
     assert found.column("came").to_pylist() == expected
-    assert pc.all(pc.equal(found.column(columns.KEY_GROUP), sorted(group for group, _ in rows))).as_py() in (
-        True,
-        None,
-    )
+    assert found.column(columns.KEY_GROUP).to_pylist() == [group for group, _ in rows]

@@ -232,8 +232,8 @@ def test_rows_in_order_are_never_looked_for_and_end_in_the_stores_as_they_are(sp
 
 def test_the_last_key_may_come_again_and_ends_no_order(spilled):
     keys = in_order(100)
-    spilled.add({key: "first" for key in keys[:50]})
-    spilled.add({key: "again" for key in keys[49:]})
+    spilled.add(dict.fromkeys(keys[:50], "first"))
+    spilled.add(dict.fromkeys(keys[49:], "again"))
     assert not spilled.ordered.is_sealed
     spilled.look(lambda _: spilled.spill.table(SPEC), spilled.given, keys[-1:])
     spilled.commit()
@@ -246,7 +246,7 @@ def test_stores_take_no_change_any_more_after_files_were_given_to_only_some_of_t
     spilled.spill.commit()
     spilled.spill.close()
     spilled.begin()
-    spilled.add({key: "new" for key in in_order(200)})
+    spilled.add(dict.fromkeys(in_order(200), "new"))
     spilled.spill._write([spilled.spill.table(SPEC).seal()])
     spilled.ordered.files[1][0].unlink()
     with pytest.raises(errors.SparkstateError):
@@ -258,7 +258,7 @@ def test_stores_take_no_change_any_more_after_files_were_given_to_only_some_of_t
 
 def test_a_spill_that_was_given_up_makes_no_folder_again(spilled):
     keys = in_order(100)
-    spilled.add({key: "first" for key in keys[:50]})
+    spilled.add(dict.fromkeys(keys[:50], "first"))
     ordered, folder = spilled.ordered, spilled.ordered._directory
     spilled.spill.close()
     row = layout.RowCodec(SPEC).row
@@ -274,9 +274,7 @@ def test_a_full_disk_is_named_with_the_remedy(tmp_path):
             spilled.add({key: str(key) for key in in_order(100)})
             volume.fill()
             with pytest.raises(errors.StorageError, match=r"writing the state in .*is full.*localStorage"):
-                for first in range(1_000, 200_000, 1_000):
-                    spilled.add({key: "x" * 100 for key in in_order(1_000, first)})
-                spilled.spill.commit()
+                spilled.add(dict.fromkeys(sorted(range(1_000, 60_000), key=row_order), "x" * 100))
             volume.free()
         finally:
             spilled.close()
