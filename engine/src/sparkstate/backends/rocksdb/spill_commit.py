@@ -1,5 +1,5 @@
-"""From a spill to the shard stores: files that they take in, and one pass over each column family, rows sorted into
-their shards."""
+"""From a spill to the shard stores: files that they take in, and one pass over each column family, whose rows are
+sorted into their shards."""
 
 from __future__ import annotations
 

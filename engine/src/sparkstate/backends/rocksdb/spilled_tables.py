@@ -160,7 +160,7 @@ class SpilledValues(SpilledTable):
             )
 
     def _found(self, rows: list[bytes]) -> list[bytes | None]:
-        """What was spilled of these rows, which are sorted."""
+        """The spilled values of these rows, which are sorted; None: the row was not spilled."""
         ordered = self.ordered
         if ordered is None:
             return self.family.get_many(rows)
@@ -197,7 +197,7 @@ class SpilledValues(SpilledTable):
         return changed
 
     def seal(self) -> FamilyWrites:
-        """Rows do not come in order any more: what is to be written for those that did."""
+        """Rows do not come in order any more. The rows that did need these deletions."""
         return self._deletions([] if self.ordered is None else self.ordered.seal())
 
     def _deletions(self, rows: list[bytes]) -> FamilyWrites:

@@ -1,5 +1,5 @@
-"""Rows of an epoch in order of event time or key groups, even where they do not fit in memory: sorted runs on disk,
-merged.
+"""Rows of an epoch in order of event time or key groups, even where they do not fit in memory: runs are sorted on
+disk and merged.
 
 The order is that of one stable sort of all rows as they came. Of the batches read last from each run, a merge
 step takes all rows up to the least of their ends, run by run, and sorts them; the run whose end that is goes on

@@ -108,7 +108,7 @@ class OperatorTables:
 
     @property
     def reads_rows_ahead(self) -> bool:
-        """Whether values are read for each new key that are no arrays of numbers."""
+        """Whether a state that is not numbers in columns is read for each new key."""
         return any(not handle.spec.is_columnar for handle in self._prefetched)
 
     def no_keys(self, expected: int = 0) -> KnownKeys:
