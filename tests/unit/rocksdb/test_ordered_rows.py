@@ -280,3 +280,19 @@ def test_a_full_disk_is_named_with_the_remedy(tmp_path):
             volume.free()
         finally:
             spilled.close()
+
+
+def test_an_epoch_whose_rows_could_not_be_written_for_a_moment_is_not_committed(spilled):
+    """A user's function may catch the error of a read that writes rows first. Without these rows, the commit would be
+    one of a part of the epoch."""
+    keys = in_order(100)
+    spilled.add({key: "first" for key in keys[:1]})
+    ordered = spilled.ordered
+    ordered._directory.write_text("in the way of the folder")
+    with pytest.raises(errors.StorageError):
+        spilled.add({key: "second" for key in keys[1:50]})
+    ordered._directory.unlink()
+    with pytest.raises(errors.StorageError, match="failed half-way"):
+        spilled.add({key: "third" for key in keys[50:]})
+    with pytest.raises(errors.StorageError, match="failed half-way"):
+        spilled.spill.commit()
