@@ -54,6 +54,7 @@ class OrderedRows:
         """By shard; complete when sealed."""
         self.is_sealed = False
         self._is_closed = False
+        self._failed: Exception | None = None
 
     def takes(self, row: bytes) -> bool:
         """Whether this row, and all behind it, may be added, and are found by :meth:`waiting` alone."""
@@ -74,8 +75,7 @@ class OrderedRows:
 
     def seal(self) -> list[bytes]:
         """No row is added any more, and the files are complete; the rows to mark as deleted."""
-        gone = self._write(sorted(self._waiting))
-        self._end_file()
+        gone = self._write(sorted(self._waiting), is_end=True)
         self.is_sealed = True
         return gone
 
@@ -91,18 +91,33 @@ class OrderedRows:
         _, key, _, _ = self._codec.split(row)
         return row[: composite.KEY_GROUP_BYTES + len(key)]
 
-    def _write(self, rows: Sequence[bytes]) -> list[bytes]:
-        gone = []
-        with failures.translated(self._directory, "writing"):
-            for row, value in self._taken(rows):
-                if value[:1] == GONE:
-                    gone.append(row)
-                else:
-                    self._writer_of(row)[row] = value[len(STANDS) :]
-            if self._writer is not None and self._writer.file_size() > _FILE_BYTES:
-                self._end_file()
+    def _write(self, rows: Sequence[bytes], *, is_end: bool = False) -> list[bytes]:
+        """Rows that do not wait any more; the rows to mark as deleted. If it fails, some of them are nowhere, and a
+        user's function may catch the error of a read that wrote them. So everything is refused from then on."""
+        if self._failed is not None:
+            raise errors.StorageError(
+                f"the overlay's rows in {self._directory} are not used any more since a write of them failed half-way "
+                f"({self._failed}); the epoch has to begin anew"
+            )
+        try:
+            with failures.translated(self._directory, "writing"):
+                gone = self._put(rows)
+                if is_end or (self._writer is not None and self._writer.file_size() > _FILE_BYTES):
+                    self._end_file()
+        except Exception as error:
+            self._failed = error
+            raise
         if rows:
             self._written = rows[-1]
+        return gone
+
+    def _put(self, rows: Sequence[bytes]) -> list[bytes]:
+        gone = []
+        for row, value in self._taken(rows):
+            if value[:1] == GONE:
+                gone.append(row)
+            else:
+                self._writer_of(row)[row] = value[len(STANDS) :]
         return gone
 
     def _taken(self, rows: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
@@ -127,5 +142,4 @@ class OrderedRows:
     def _end_file(self) -> None:
         writer, self._writer = self._writer, None
         if writer is not None:
-            with failures.translated(self._directory, "writing"):
-                writer.finish()
+            writer.finish()
