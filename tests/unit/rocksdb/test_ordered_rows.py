@@ -336,3 +336,22 @@ def test_files_are_given_to_stores_on_another_device(tmp_path):
             assert [path for path in volume.path.rglob("*") if path.name.startswith("ordered")] == []
         finally:
             spilled.close()
+
+
+def test_large_rows_of_the_last_key_wait_for_no_more_than_a_mebibyte(spilled):
+    for number in range(100):
+        spilled.add({cell_of(7, number): "x" * 50_000})
+        assert sum(map(len, spilled.ordered._waiting.values())) <= MIB
+    assert not spilled.ordered.is_sealed
+    spilled.look(lambda _: spilled.spill.table(SPEC), spilled.given, list(spilled.given))
+    spilled.commit()
+    spilled.look(
+        lambda group: spilled.stores[SHARD_OF[group]].table(SPEC), spilled.state, list(spilled.state)
+    )
+
+
+def test_one_row_may_be_larger_and_come_again(spilled):
+    spilled.add({7: "x" * 2 * MIB})
+    spilled.add({7: "y" * 2 * MIB})
+    assert not spilled.ordered.is_sealed
+    spilled.look(lambda _: spilled.spill.table(SPEC), spilled.given, [7])

@@ -26,6 +26,8 @@ from sparkstate.serde import composite
 
 _MOST_WAITING: Final = 1000
 """Rows of the last key. A key with more, such as one with many windows, is written at once."""
+_MOST_WAITING_BYTES: Final = 1 << 20
+"""The same for their values, which nothing else counts. One row may have more."""
 _FILE_BYTES: Final = 64 << 20
 """RocksDB keeps the filter and the index of a file in memory until the file ends."""
 
@@ -71,7 +73,7 @@ class OrderedRows:
         self._waiting.update(changed)
         rows = sorted(self._waiting)
         last = bisect.bisect_left(rows, self._key_of(rows[-1])) if rows else 0
-        return self._write(rows[:last] if len(rows) - last <= _MOST_WAITING else rows)
+        return self._write(rows[:last] if self._may_wait(rows[last:]) else rows)
 
     def seal(self) -> list[bytes]:
         """No row is added any more, and the files are complete; the rows to mark as deleted."""
@@ -90,6 +92,11 @@ class OrderedRows:
         """The beginning that a row shares with all rows of its key, and with no other."""
         _, key, _, _ = self._codec.split(row)
         return row[: composite.KEY_GROUP_BYTES + len(key)]
+
+    def _may_wait(self, rows: Sequence[bytes]) -> bool:
+        if len(rows) > _MOST_WAITING:
+            return False
+        return len(rows) <= 1 or sum(len(self._waiting[row]) for row in rows) <= _MOST_WAITING_BYTES
 
     def _write(self, rows: Sequence[bytes], *, is_end: bool = False) -> list[bytes]:
         """Rows that do not wait any more; the rows to mark as deleted. If it fails, some of them are nowhere, and a
