@@ -40,7 +40,8 @@ def sort_run(
     """The rows of one run, in batches of about ``batch_bytes`` (None: of thousands of rows)."""
     rows = _RUN_ROWS
     if batch_bytes is not None:
-        rows = key_order.rows_in(batch_bytes, batches[0], _LEAST_RUN_ROWS, _RUN_ROWS)
+        sizes = sum(batch.nbytes for batch in batches), sum(batch.num_rows for batch in batches)
+        rows = key_order.rows_in(batch_bytes, *sizes, _LEAST_RUN_ROWS, _RUN_ROWS)
     return sort(batches, column, rows)
 
 
