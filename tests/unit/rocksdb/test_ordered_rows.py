@@ -288,14 +288,14 @@ def test_an_epoch_whose_rows_could_not_be_written_for_a_moment_is_not_committed(
     """A user's function may catch the error of a read that writes rows first. Without these rows, the commit would be
     one of a part of the epoch."""
     keys = in_order(100)
-    spilled.add({key: "first" for key in keys[:1]})
+    spilled.add(dict.fromkeys(keys[:1], "first"))
     ordered = spilled.ordered
     ordered._directory.write_text("in the way of the folder")
     with pytest.raises(errors.StorageError):
-        spilled.add({key: "second" for key in keys[1:50]})
+        spilled.add(dict.fromkeys(keys[1:50], "second"))
     ordered._directory.unlink()
     with pytest.raises(errors.StorageError, match="failed half-way"):
-        spilled.add({key: "third" for key in keys[50:]})
+        spilled.add(dict.fromkeys(keys[50:], "third"))
     with pytest.raises(errors.StorageError, match="failed half-way"):
         spilled.spill.commit()
 
@@ -307,7 +307,7 @@ def inodes(paths: Iterable[Path]) -> set[int]:
 def test_files_that_have_to_be_read_are_not_copied(spilled):
     """RocksDB copies with the interpreter lock held: the slot gave no sign of life for 11 s with 512 MB."""
     keys = in_order(400)
-    spilled.add({key: "first" for key in keys})
+    spilled.add(dict.fromkeys(keys, "first"))
     spilled.commit()
     spilled.add({key: str(key) for key in keys})
     spilled.look(lambda _: spilled.spill.table(SPEC), spilled.given, keys)
@@ -329,7 +329,7 @@ def test_files_are_given_to_stores_on_another_device(tmp_path):
         try:
             keys = in_order(400)
             for value in ("first", "second"):
-                spilled.add({key: value for key in keys})
+                spilled.add(dict.fromkeys(keys, value))
                 spilled.look(lambda _: spilled.spill.table(SPEC), spilled.given, keys[:1])
                 spilled.commit()
             spilled.look(lambda group: spilled.stores[SHARD_OF[group]].table(SPEC), spilled.state, keys)

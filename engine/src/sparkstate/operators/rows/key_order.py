@@ -57,8 +57,7 @@ def by_key(
 
 
 def rows_in(size: int, known_bytes: int, known_rows: int, least: int, most: int) -> int:
-    """How many rows have ``size`` bytes, if they are as wide as those that are known: at least ``least``, at most
-    ``most``."""
+    """How many rows have ``size`` bytes, if they are as wide as the known ones: from ``least`` to ``most``."""
     width = known_bytes // max(1, known_rows)
     return max(least, min(most, size // max(1, width)))
 
