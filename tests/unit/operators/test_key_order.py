@@ -23,7 +23,7 @@ from sparkstate.batches.functions import KeyedBatchFunction
 from sparkstate.functions import MIN_WATERMARK, KeyedProcessFunction
 from sparkstate.operators.epoch import commit_overlays
 from sparkstate.operators.memory import budget
-from sparkstate.operators.rows import key_order
+from sparkstate.operators.rows import key_order, sorting
 from sparkstate.operators.state.overlay import Overlay
 from sparkstate.serde.types import Types
 from sparkstate.state.descriptors import MapStateDescriptor, ValueStateDescriptor
@@ -284,3 +284,43 @@ def test_batches_in_the_order_of_groups_become_batches_in_the_order_of_keys(list
     )
     assert found.column("came").to_pylist() == expected
     assert found.column(columns.KEY_GROUP).to_pylist() == [group for group, _ in rows]
+
+
+def test_batches_of_a_run_are_small_where_only_the_first_rows_are_narrow():
+    """One of each run is in memory while they are merged, so a run whose first batch is empty, or has narrow rows, may
+    not have batches of thousands of wide ones."""
+
+    def batch(rows: int, width: int) -> pa.RecordBatch:
+        groups, wide = pa.array([0] * rows, pa.int32()), pa.array([b"w" * width] * rows, pa.binary())
+        return pa.record_batch({columns.KEY_GROUP: groups, "wide": wide})
+
+    run = sorting.sort_run([batch(0, 0), batch(10, 1), batch(5000, 1000)], columns.KEY_GROUP, 50_000)
+    assert max(each.nbytes for each in run) < 2 * 50_000
+
+
+def test_rows_of_an_attempt_that_was_given_up_are_not_merged_to_their_end(sides, monkeypatch):
+    seen: list[int] = []
+    given_up: list[Overlay] = []
+
+    class GivenUp(Trail):
+        def process_element(self, row, ctx):
+            for each in given_up:
+                each.dropped = True
+            yield from super().process_element(row, ctx)
+
+    def counted(batches: Iterator[pa.RecordBatch], *arguments: Any) -> Iterator[pa.RecordBatch]:
+        for each in by_key(batches, *arguments):
+            seen.append(each.num_rows)
+            yield each
+
+    by_key = key_order.by_key
+    monkeypatch.setattr(key_order, "by_key", counted)
+    side = sides("text", GivenUp())
+    commit_overlays([(side.operator, epoch(side, 1, batches_of(USERS["text"], 1, 8)))])
+    overlay = side.operator.begin(2, 10, 0)
+    given_up.append(overlay)
+    for batch in batches_of(USERS["text"], 2, 16):
+        side.operator.process_batch(overlay, batch)
+    side.operator.finish(overlay, 20)
+    assert overlay.by_key
+    assert 0 < sum(seen) < 16 * 500 / 4

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -48,12 +48,14 @@ CELLS = st.builds(cell_of, KEYS, SPACES)
 class Spilled:
     """A spill that expects order above two stores, and what there has to be, by cell."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, stores: Path | None = None) -> None:
         managed = StateBackendSettings(type="rocksdb", managed_memory_bytes=8 * MIB)
         self.factory = RocksDBStoreFactory(managed, folder / "factory", ManualClock())
         self.folder = folder
         self.stores = {
-            shard: self.factory.create(shard, SPACE.key_groups_of_shard(shard), folder / str(shard))
+            shard: self.factory.create(
+                shard, SPACE.key_groups_of_shard(shard), (stores or folder) / str(shard)
+            )
             for shard in range(2)
         }
         self.state: dict[Any, Any] = {}
@@ -278,3 +280,76 @@ def test_a_full_disk_is_named_with_the_remedy(tmp_path):
             volume.free()
         finally:
             spilled.close()
+
+
+def test_an_epoch_whose_rows_could_not_be_written_for_a_moment_is_not_committed(spilled):
+    """A user's function may catch the error of a read that writes rows first. Without these rows, the commit would be
+    one of a part of the epoch."""
+    keys = in_order(100)
+    spilled.add(dict.fromkeys(keys[:1], "first"))
+    ordered = spilled.ordered
+    ordered._directory.write_text("in the way of the folder")
+    with pytest.raises(errors.StorageError):
+        spilled.add(dict.fromkeys(keys[1:50], "second"))
+    ordered._directory.unlink()
+    with pytest.raises(errors.StorageError, match="failed half-way"):
+        spilled.add(dict.fromkeys(keys[50:], "third"))
+    with pytest.raises(errors.StorageError, match="failed half-way"):
+        spilled.spill.commit()
+
+
+def inodes(paths: Iterable[Path]) -> set[int]:
+    return {path.stat().st_ino for path in paths}
+
+
+def test_files_that_have_to_be_read_are_not_copied(spilled):
+    """RocksDB copies with the interpreter lock held: the slot gave no sign of life for 11 s with 512 MB."""
+    keys = in_order(400)
+    spilled.add(dict.fromkeys(keys, "first"))
+    spilled.commit()
+    spilled.add({key: str(key) for key in keys})
+    spilled.look(lambda _: spilled.spill.table(SPEC), spilled.given, keys)
+    files = [path for paths in spilled.ordered.files.values() for path in paths]
+    seen, before = inodes(files), [path.read_bytes() for path in files]
+    assert seen
+    assert seen <= inodes(spilled.spill.database().path.glob("*.sst"))
+    spilled.spill.commit()
+    stored = [path for store in spilled.stores.values() for path in store.database().path.glob("*.sst")]
+    given = [path.read_bytes() for path in stored if path.stat().st_ino in seen]
+    assert sorted(given) == sorted(before)
+    spilled.spill.close()
+    spilled.look(lambda group: spilled.stores[SHARD_OF[group]].table(SPEC), spilled.given, keys)
+
+
+def test_files_are_given_to_stores_on_another_device(tmp_path):
+    with volumes.mounted(tmp_path / "volume", size="16m") as volume:
+        spilled = Spilled(tmp_path / "here", stores=volume.path)
+        try:
+            keys = in_order(400)
+            for value in ("first", "second"):
+                spilled.add(dict.fromkeys(keys, value))
+                spilled.look(lambda _: spilled.spill.table(SPEC), spilled.given, keys[:1])
+                spilled.commit()
+            spilled.look(lambda group: spilled.stores[SHARD_OF[group]].table(SPEC), spilled.state, keys)
+            assert [path for path in volume.path.rglob("*") if path.name.startswith("ordered")] == []
+        finally:
+            spilled.close()
+
+
+def test_large_rows_of_the_last_key_wait_for_no_more_than_a_mebibyte(spilled):
+    for number in range(100):
+        spilled.add({cell_of(7, number): "x" * 50_000})
+        assert sum(map(len, spilled.ordered._waiting.values())) <= MIB
+    assert not spilled.ordered.is_sealed
+    spilled.look(lambda _: spilled.spill.table(SPEC), spilled.given, list(spilled.given))
+    spilled.commit()
+    spilled.look(
+        lambda group: spilled.stores[SHARD_OF[group]].table(SPEC), spilled.state, list(spilled.state)
+    )
+
+
+def test_one_row_may_be_larger_and_come_again(spilled):
+    spilled.add({7: "x" * 2 * MIB})
+    spilled.add({7: "y" * 2 * MIB})
+    assert not spilled.ordered.is_sealed
+    spilled.look(lambda _: spilled.spill.table(SPEC), spilled.given, [7])

@@ -26,6 +26,8 @@ from sparkstate.serde import composite
 
 _MOST_WAITING: Final = 1000
 """Rows of the last key. A key with more, such as one with many windows, is written at once."""
+_MOST_WAITING_BYTES: Final = 1 << 20
+"""The same for their values, which nothing else counts. One row may have more."""
 _FILE_BYTES: Final = 64 << 20
 """RocksDB keeps the filter and the index of a file in memory until the file ends."""
 
@@ -54,6 +56,7 @@ class OrderedRows:
         """By shard; complete when sealed."""
         self.is_sealed = False
         self._is_closed = False
+        self._failed: Exception | None = None
 
     def takes(self, row: bytes) -> bool:
         """Whether this row, and all behind it, may be added, and are found by :meth:`waiting` alone."""
@@ -70,12 +73,11 @@ class OrderedRows:
         self._waiting.update(changed)
         rows = sorted(self._waiting)
         last = bisect.bisect_left(rows, self._key_of(rows[-1])) if rows else 0
-        return self._write(rows[:last] if len(rows) - last <= _MOST_WAITING else rows)
+        return self._write(rows[:last] if self._may_wait(rows[last:]) else rows)
 
     def seal(self) -> list[bytes]:
         """No row is added any more, and the files are complete; the rows to mark as deleted."""
-        gone = self._write(sorted(self._waiting))
-        self._end_file()
+        gone = self._write(sorted(self._waiting), is_end=True)
         self.is_sealed = True
         return gone
 
@@ -91,18 +93,38 @@ class OrderedRows:
         _, key, _, _ = self._codec.split(row)
         return row[: composite.KEY_GROUP_BYTES + len(key)]
 
-    def _write(self, rows: Sequence[bytes]) -> list[bytes]:
-        gone = []
-        with failures.translated(self._directory, "writing"):
-            for row, value in self._taken(rows):
-                if value[:1] == GONE:
-                    gone.append(row)
-                else:
-                    self._writer_of(row)[row] = value[len(STANDS) :]
-            if self._writer is not None and self._writer.file_size() > _FILE_BYTES:
-                self._end_file()
+    def _may_wait(self, rows: Sequence[bytes]) -> bool:
+        if len(rows) > _MOST_WAITING:
+            return False
+        return len(rows) <= 1 or sum(len(self._waiting[row]) for row in rows) <= _MOST_WAITING_BYTES
+
+    def _write(self, rows: Sequence[bytes], *, is_end: bool = False) -> list[bytes]:
+        """Rows that do not wait any more; the rows to mark as deleted. If it fails, some of them are nowhere, and a
+        user's function may catch the error of a read that wrote them. So everything is refused from then on."""
+        if self._failed is not None:
+            raise errors.StorageError(
+                f"the overlay's rows in {self._directory} are not used any more since a write of them failed half-way "
+                f"({self._failed}); the epoch has to begin anew"
+            )
+        try:
+            with failures.translated(self._directory, "writing"):
+                gone = self._put(rows)
+                if is_end or (self._writer is not None and self._writer.file_size() > _FILE_BYTES):
+                    self._end_file()
+        except Exception as error:
+            self._failed = error
+            raise
         if rows:
             self._written = rows[-1]
+        return gone
+
+    def _put(self, rows: Sequence[bytes]) -> list[bytes]:
+        gone = []
+        for row, value in self._taken(rows):
+            if value[:1] == GONE:
+                gone.append(row)
+            else:
+                self._writer_of(row)[row] = value[len(STANDS) :]
         return gone
 
     def _taken(self, rows: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
@@ -127,5 +149,4 @@ class OrderedRows:
     def _end_file(self) -> None:
         writer, self._writer = self._writer, None
         if writer is not None:
-            with failures.translated(self._directory, "writing"):
-                writer.finish()
+            writer.finish()

@@ -139,8 +139,8 @@ class RocksSpill:
         self._write([table.seal()])
         database = self._open()
         family = database.family(f"{layout.family_name(table.spec)}/ordered")
-        # Copied: the commit gives the files themselves to the shard stores, which may write into them.
-        database.take_files(family, [path for paths in ordered.files.values() for path in paths], move=False)
+        # The commit gives the same files to the shard stores. RocksDB notes their place among the rows elsewhere.
+        database.take_files(family, [path for paths in ordered.files.values() for path in paths], keep=True)
         return family
 
     def _family(self, spec: TableSpec) -> Family:

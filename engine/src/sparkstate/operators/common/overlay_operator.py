@@ -317,6 +317,8 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
         if overlay.by_key and self._budget is not None and (size := self._budget.part_bytes) is not None:
             batches = key_order.by_key(batches, self.spec.key_columns, size)
         for batch in batches:
+            if overlay.dropped:  # the other rows need not be merged
+                return
             self._process_parts(overlay, batch)
         overlay.measured.pop(("held",), None)
 

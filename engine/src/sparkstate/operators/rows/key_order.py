@@ -35,11 +35,12 @@ def by_key(
     """Batches in the order of key groups become batches in the order of keys. A part has about ``part_bytes`` and whole
     key groups. A group of four times as many is split, and its keys begin anew in the next part."""
     waiting: list[pa.RecordBatch] = []
-    count = 0
+    count = size = 0
     for batch in batches:
         waiting.append(batch)
         count += batch.num_rows
-        part_rows = rows_in(part_bytes, batch, _LEAST_ROWS, _MOST_ROWS)
+        size += batch.nbytes
+        part_rows = rows_in(part_bytes, size, count, _LEAST_ROWS, _MOST_ROWS)
         if count < part_rows:
             continue
         table = pa.Table.from_batches(waiting)
@@ -50,14 +51,15 @@ def by_key(
         yield from _sorted(table.slice(0, end), key_columns)
         waiting = table.slice(end).to_batches()
         count -= end
+        size = sum(each.nbytes for each in waiting)
     if count:
         yield from _sorted(pa.Table.from_batches(waiting), key_columns)
 
 
-def rows_in(size: int, like: pa.RecordBatch, least: int, most: int) -> int:
-    """How many rows such as those of this batch have so many bytes: at least ``least``, at most ``most``."""
-    width: int = max(1, like.nbytes // max(1, like.num_rows))
-    return max(least, min(most, size // width))
+def rows_in(size: int, known_bytes: int, known_rows: int, least: int, most: int) -> int:
+    """How many rows have ``size`` bytes, if they are as wide as the known ones: from ``least`` to ``most``."""
+    width = known_bytes // max(1, known_rows)
+    return max(least, min(most, size // max(1, width)))
 
 
 def _last_group(table: pa.Table) -> int:
