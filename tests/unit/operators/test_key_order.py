@@ -192,6 +192,21 @@ def test_an_epoch_that_fits_in_memory_ends_the_order(sides):
     assert by_key == [False, True, False, False, True]
 
 
+def test_rows_that_have_more_bytes_than_the_state_do_not_wait(sides):
+    """They would be written and read again for little."""
+    side = sides("text", Trail())
+    for number in (1, 2):
+        batches = [
+            batch.append_column("wide", pa.array([b"w" * 5_000] * batch.num_rows))
+            for batch in batches_of(USERS["text"], number, 8)
+        ]
+        overlay = epoch(side, number, batches)
+        assert overlay.spill is not None
+        assert not overlay.by_key
+        commit_overlays([(side.operator, overlay)])
+        overlay.close()
+
+
 def test_rows_that_take_too_many_runs_are_processed_before_the_epoch_ends(sides, monkeypatch):
     """One batch of each run is in memory while they are merged, so their number has a bound."""
     monkeypatch.setattr(budget, "MOST_RUNS", 2)

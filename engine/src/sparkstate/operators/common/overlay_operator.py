@@ -107,8 +107,8 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
         self._expected_keys = 0
         """As many as the last epoch had at its end."""
         self._goes_by_key = False
-        """Whether the rows of the next epoch wait to be processed in the order of their keys: the state of the last one
-        did not fit in memory."""
+        """Whether the rows of the next epoch wait to be processed in the order of their keys: the last one moved more
+        bytes of state to disk than its rows had."""
         self._context = OperatorRuntimeContext(
             spec.uid,
             spec.key_type,
@@ -203,6 +203,7 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
             return
         with self._at_work():
             batch = self._intake.take(overlay, batch)
+            overlay.row_bytes += batch.nbytes
             if self.spec.sort_by_event_time or overlay.by_key:
                 overlay.held.append(batch)
                 self._make_room(overlay)
@@ -228,7 +229,8 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
             self._operator_states.require_room(overlay.operator_changes, is_end=True)
             self._expected_keys = len(overlay.known)
             self._make_room(overlay)
-            self._goes_by_key = overlay.spill is not None and self._can_go_by_key()
+            # Rows that wait are written and read again, which costs more than it saves where they are the larger part.
+            self._goes_by_key = overlay.moved_bytes > overlay.row_bytes and self._can_go_by_key()
             self._context.metrics.refresh_gauges()
             overlay.finished = True
             self._hooks.finished(overlay.epoch)

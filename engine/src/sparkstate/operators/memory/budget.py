@@ -141,6 +141,7 @@ class EpochBudget:
 
     def move_to_disk(self, tables: OperatorTables, overlay: Overlay) -> None:
         """Entries and timers of the overlay go to its spill; its keys get new numbers."""
+        overlay.moved_bytes += weighing.state_bytes(overlay)
         spilling.move_to_disk(tables, overlay, self.spill_of(overlay, tables.stores, tables.shard_of))
 
     def write_outputs(self, overlay: Overlay) -> None:

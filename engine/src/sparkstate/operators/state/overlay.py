@@ -259,6 +259,10 @@ class Overlay:
     """The changes to operator state."""
     rows_in: int = 0
     """Rows that count in this slot: each broadcast row counts in one slot alone."""
+    row_bytes: int = 0
+    """Bytes of the rows that came."""
+    moved_bytes: int = 0
+    """Bytes of entries and timers that went to disk, as estimated in memory."""
     has_rows: bool = False
     """Whether any row came, counted or not."""
     late_rows: int = 0
