@@ -7,7 +7,8 @@ does not survive a fork. Reads, writes and flushes go through this class; the re
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +142,43 @@ class Database:
         except Exception as error:
             self.fail(error)
             raise
+
+    def take_files(self, family: Family, paths: Sequence[Path], *, keep: bool = False) -> None:
+        """Make the rows of these files, which do not overlap, the newest of a column family. The files become the
+        database's and are gone from their place; with ``keep`` they stay there too, and nobody writes into them. If it
+        fails, the database refuses everything from then on."""
+        self.check()
+        if not paths:
+            return
+        options = rocksdict.IngestExternalFileOptions()
+        options.set_move_files(True)
+        try:
+            with failures.translated(self.path, "writing"):
+                family.forget_iterator()
+                family.flush()  # RocksDB would flush older rows itself, with the interpreter lock held
+                near = [self._brought(path, keep) for path in paths]
+                family.rdict.ingest_external_file([str(path) for path in near], options)
+        except Exception as error:
+            self.fail(error)
+            raise
+
+    def _brought(self, path: Path, keep: bool) -> Path:
+        """The file within the database's folder, where RocksDB links it. It would copy a file of another device with
+        the interpreter lock held, and a slot that gives no sign of life for long counts as lost."""
+        near = self.path / f"{path.parent.name}-{path.name}"
+        near.unlink(missing_ok=True)  # a name that RocksDB could not remove may be that of a file in use
+        try:
+            if keep:
+                os.link(path, near)
+            else:
+                path.rename(near)
+        except OSError:  # another device, or a file system without hard links
+            shutil.copyfile(path, near)
+            with near.open("rb") as copied:
+                os.fsync(copied.fileno())
+            if not keep:
+                path.unlink()
+        return near
 
     def fail(self, error: Exception) -> None:
         """Refuse everything from now on: a commit ended half-way."""

@@ -122,6 +122,8 @@ class RocksDBStoreFactory:
                 self._private[id(store)] = private
             return store
 
+    makes_ordered_spills = True
+
     @property
     def overlay_bytes(self) -> int | None:
         """See ``SpillingFactory``; unmanaged memory has no bound."""
@@ -135,6 +137,7 @@ class RocksDBStoreFactory:
             shard_of,
             directory,
             new_options=self._new_spill_options,
+            new_file_options=lambda: self._build(self.options, 1)[0],
             write_batch_bytes=options.write_batch_bytes,
             row_limit=options.row_limit,
             clock=self._clock,

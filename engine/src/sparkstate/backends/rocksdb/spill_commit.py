@@ -1,8 +1,10 @@
-"""From a spill to the shard stores: one pass over each column family, rows sorted into their shards."""
+"""From a spill to the shard stores: files that they take in, and one pass over each column family, whose rows are
+sorted into their shards."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from sparkstate.backends.base import TIMER_KINDS, StateKind, TableSpec
 from sparkstate.backends.heap_timers import HeapTimerTable
@@ -19,6 +21,14 @@ _ROWS_AT_ONCE = 4000
 _BYTES_AT_ONCE = 1 << 20
 _TIME_BYTES = 8
 _POSITION_BYTES = 8
+
+
+def give_files(
+    spec: TableSpec, files: Mapping[int, Sequence[Path]], stores: Mapping[int, RocksDBShardStore]
+) -> None:
+    """Put files of rows (``ordered_rows``) into the shard stores, by shard. They are gone afterwards."""
+    for shard, paths in files.items():
+        stores[shard].take_files(spec, paths)
 
 
 def copy_rows(

@@ -199,6 +199,10 @@ class RocksDBShardStore:
         if isinstance(table, RocksTimerTable):
             table.applied(writes)
 
+    def take_files(self, spec: TableSpec, paths: Sequence[Path]) -> None:
+        """The same as files of rows (``ordered_rows``), which are taken away."""
+        self._database().take_files(self.table(spec).family, paths)
+
     def give_up(self, error: Exception) -> None:
         """Such a commit ended half-way: no further one and no snapshot is taken."""
         self._given_up = error

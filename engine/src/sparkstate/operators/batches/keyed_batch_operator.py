@@ -28,7 +28,7 @@ from sparkstate.serde.row import Row
 class KeyedBatchOperator(OverlayOperator[BatchOperatorSpec, BatchCalls]):
     """One operator of one slot (``operators.base.Operator``)."""
 
-    in_columns = True
+    in_columns = takes_any_order = True
 
     def _make_calls(
         self, spec: BatchOperatorSpec, tables: OperatorTables, operator_states: OperatorStates

@@ -17,7 +17,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import pyarrow as pa
 
-from sparkstate import errors
+from sparkstate import columns, errors
 from sparkstate.backends.base import ShardStore, TableSpec, TimerTable
 from sparkstate.checkpoint.operator_parts import Mode
 from sparkstate.checkpointed import CheckpointedFunction
@@ -28,8 +28,8 @@ from sparkstate.operators.base import EpochChanges, StateImage, Sweep
 from sparkstate.operators.common import garbage, intake
 from sparkstate.operators.common.checkpoint_hooks import CheckpointHooks
 from sparkstate.operators.common.outputs import Outputs
-from sparkstate.operators.memory.budget import EpochBudget
-from sparkstate.operators.rows import sorting
+from sparkstate.operators.memory.budget import MOST_RUNS, EpochBudget
+from sparkstate.operators.rows import key_order, sorting
 from sparkstate.operators.spec import JobFacts, KeyedSpec, Restored
 from sparkstate.operators.state import changes, handles, inspection
 from sparkstate.operators.state.cleanup import Cleanup
@@ -72,6 +72,8 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
 
     in_columns = False
     """Whether the function works on columns of keys and values."""
+    takes_any_order = False
+    """Whether the rows of different keys may be processed in another order than they came in."""
     indexes_longs = False
     """Whether a function called per record has its whole-number keys found by an index of arrays."""
 
@@ -104,6 +106,9 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
         self._lock = threading.RLock()
         self._expected_keys = 0
         """As many as the last epoch had at its end."""
+        self._goes_by_key = False
+        """Whether the rows of the next epoch wait to be processed in the order of their keys: the last one moved more
+        bytes of state to disk than its rows had."""
         self._context = OperatorRuntimeContext(
             spec.uid,
             spec.key_type,
@@ -186,18 +191,25 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
         if processing_time is None:
             processing_time = self._clock.now_ms()
         tables = self._tables.empty_tables()
-        known, column = self._tables.no_keys(self._expected_keys), self.spec.event_time_column
-        timers = self._tables.empty_timers()
-        return Overlay(epoch, watermark, processing_time, tables, known, timers, sort_column=column)
+        known, timers = self._tables.no_keys(self._expected_keys), self._tables.empty_timers()
+        by_key = self._goes_by_key
+        column = columns.KEY_GROUP if by_key else self.spec.event_time_column
+        return Overlay(
+            epoch, watermark, processing_time, tables, known, timers, sort_column=column, by_key=by_key
+        )
 
     def process_batch(self, overlay: Overlay, batch: pa.RecordBatch) -> None:
         if batch.num_rows == 0 or overlay.dropped:
             return
         with self._at_work():
             batch = self._intake.take(overlay, batch)
-            if self.spec.sort_by_event_time:
+            overlay.row_bytes += batch.nbytes
+            if self.spec.sort_by_event_time or overlay.by_key:
                 overlay.held.append(batch)
                 self._make_room(overlay)
+                if overlay.by_key and overlay.files is not None and overlay.files.runs >= MOST_RUNS:
+                    self._process_held(overlay)
+                    overlay.by_key = False
             elif batch.num_rows:
                 self._process_parts(overlay, batch)
 
@@ -217,6 +229,8 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
             self._operator_states.require_room(overlay.operator_changes, is_end=True)
             self._expected_keys = len(overlay.known)
             self._make_room(overlay)
+            # Rows that wait are written and read again, which costs more than it saves where they are the larger part.
+            self._goes_by_key = overlay.moved_bytes > overlay.row_bytes and self._can_go_by_key()
             self._context.metrics.refresh_gauges()
             overlay.finished = True
             self._hooks.finished(overlay.epoch)
@@ -300,9 +314,26 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
         if column is None or not (held or runs):
             return
         overlay.held = []
-        for batch in sorting.merge(runs, held, column) if runs else sorting.sort(held, column):
+        batches: Iterable[pa.RecordBatch]
+        batches = sorting.merge(runs, held, column) if runs else sorting.sort(held, column)
+        if overlay.by_key and self._budget is not None and (size := self._budget.part_bytes) is not None:
+            batches = key_order.by_key(batches, self.spec.key_columns, size)
+        for batch in batches:
+            if overlay.dropped:  # the other rows need not be merged
+                return
             self._process_parts(overlay, batch)
         overlay.measured.pop(("held",), None)
+
+    def _can_go_by_key(self) -> bool:
+        spec = self.spec
+        return (
+            self.takes_any_order
+            and not spec.sort_by_event_time
+            and self._budget is not None
+            and self._budget.pays_order
+            and self._tables.reads_rows_ahead
+            and key_order.is_known(spec.key_type)
+        )
 
     # --- by hand
 

@@ -39,7 +39,7 @@ class KeyedOperator(OverlayOperator[OperatorSpec, Calls]):
     """One operator of one slot (``operators.base.Operator``). Calls may come from several threads;
     they run one after another."""
 
-    indexes_longs = True
+    indexes_longs = takes_any_order = True
 
     def _make_calls(
         self, spec: OperatorSpec, tables: OperatorTables, operator_states: OperatorStates

@@ -12,6 +12,7 @@ from typing import Final
 import pyarrow as pa
 
 from sparkstate.backends.base import ShardStore, Spill, SpillingFactory
+from sparkstate.backends.ordered_spill import OrderedSpill, OrderedSpills
 from sparkstate.operators.memory import spilling, weighing
 from sparkstate.operators.rows.files import EpochFiles
 from sparkstate.operators.state.overlay import Overlay
@@ -24,6 +25,9 @@ _UNKNOWN_ROW_BYTES: Final = 1000
 _LEAST_ROWS: Final = 1024
 _SMALL: Final = 8
 """Less than this part of the bound is not worth a file of its own."""
+MOST_RUNS: Final = 16
+"""Runs of rows that wait for the order of their keys. A batch of each is in memory while they are merged, and these
+take a quarter of what overlays may."""
 
 
 class EpochBudget:
@@ -50,6 +54,19 @@ class EpochBudget:
     def bound_bytes(self) -> int | None:
         """The bound, where overlays can go to disk; None: they stay in memory."""
         return self.limit_bytes if self._factory is not None else None
+
+    @property
+    def part_bytes(self) -> int | None:
+        """Bytes of rows that may be looked at together; None: there is no bound."""
+        return None if (bound := self.bound_bytes) is None else bound // _PARTS // _COMMIT_FACTOR
+
+    @property
+    def pays_order(self) -> bool:
+        """Whether overlays on disk cost less where rows come in the order of their keys."""
+        factory = self._factory
+        return self.bound_bytes is not None and (
+            isinstance(factory, OrderedSpills) and factory.makes_ordered_spills
+        )
 
     def waiting_bytes(self, most: int) -> int:
         """How many bytes of batches may wait in memory for their turn, for each attempt: ``most``, or less."""
@@ -113,7 +130,7 @@ class EpochBudget:
                 self.write_outputs(overlay)
             # None are left while those that waited are processed: they count until that is done.
             if overlay.held and weighing.held_bytes(overlay) > small:
-                spilling.sort_to_disk(overlay, self.files_of(overlay))
+                spilling.sort_to_disk(overlay, self.files_of(overlay), allowed // _PARTS // MOST_RUNS)
         overlay.weight = weighing.weigh(overlay)
         if self.used_bytes() > allowed and weighing.state_bytes(overlay) > small:
             self.move_to_disk(tables, overlay)
@@ -124,6 +141,7 @@ class EpochBudget:
 
     def move_to_disk(self, tables: OperatorTables, overlay: Overlay) -> None:
         """Entries and timers of the overlay go to its spill; its keys get new numbers."""
+        overlay.moved_bytes += weighing.state_bytes(overlay)
         spilling.move_to_disk(tables, overlay, self.spill_of(overlay, tables.stores, tables.shard_of))
 
     def write_outputs(self, overlay: Overlay) -> None:
@@ -145,7 +163,9 @@ class EpochBudget:
         """The overlay's spill, made if there is none yet; it goes with it."""
         assert self._factory is not None
         if overlay.spill is None:
-            overlay.spill = self._factory.create_spill(stores, shard_of, self._new_directory())
+            spill = overlay.spill = self._factory.create_spill(stores, shard_of, self._new_directory())
+            if overlay.by_key and isinstance(spill, OrderedSpill):
+                spill.expect_order()
             weakref.finalize(overlay, overlay.spill.close)
         return overlay.spill
 

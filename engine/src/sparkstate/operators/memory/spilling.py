@@ -29,9 +29,9 @@ def move_to_disk(tables: OperatorTables, overlay: Overlay, spill: Spill) -> None
         tables.prefetch(overlay, kept, [kgs[key] for key in kept])
 
 
-def sort_to_disk(overlay: Overlay, files: EpochFiles) -> None:
-    """Write the batches that wait to be sorted as one sorted run."""
+def sort_to_disk(overlay: Overlay, files: EpochFiles, batch_bytes: int) -> None:
+    """Write the batches that wait to be sorted as one sorted run, in batches of about so many bytes."""
     assert overlay.sort_column is not None
-    files.add_run(sorting.sort_run(overlay.held, overlay.sort_column))
+    files.add_run(sorting.sort_run(overlay.held, overlay.sort_column, batch_bytes))
     overlay.held = []
     overlay.measured.pop(("held",), None)

@@ -66,6 +66,11 @@ class EpochFiles:
             output.end()
         self._runs.append(path)
 
+    @property
+    def runs(self) -> int:
+        """How many runs are here."""
+        return len(self._runs)
+
     def take_runs(self) -> list[Path]:
         """The runs in the order in which they were added; they are no longer kept here."""
         runs, self._runs = self._runs, []

@@ -259,6 +259,10 @@ class Overlay:
     """The changes to operator state."""
     rows_in: int = 0
     """Rows that count in this slot: each broadcast row counts in one slot alone."""
+    row_bytes: int = 0
+    """Bytes of the rows that came."""
+    moved_bytes: int = 0
+    """Bytes of entries and timers that went to disk, as estimated in memory."""
     has_rows: bool = False
     """Whether any row came, counted or not."""
     late_rows: int = 0
@@ -270,9 +274,11 @@ class Overlay:
     batches: dict[str | None, list[pa.RecordBatch]] = field(default_factory=dict)
     unconverted: dict[str | None, list[Any]] = field(default_factory=dict)
     held: list[pa.RecordBatch] = field(default_factory=list)
-    """Batches that wait to be sorted by event time."""
+    """Batches that wait to be sorted."""
     sort_column: str | None = None
-    """Their column of event time; None: the operator has none, and nothing is held."""
+    """Their column of event time, or of key groups; None: the operator has neither, and nothing is held."""
+    by_key: bool = False
+    """Rows wait to be processed in the order of their keys."""
     finished: bool = False
     committed: bool = False
     dropped: bool = False

@@ -106,6 +106,11 @@ class OperatorTables:
             handle for handle in self.handles if isinstance(handle, ValueStateHandle) and not handle.is_spaced
         ]
 
+    @property
+    def reads_rows_ahead(self) -> bool:
+        """Whether a state that is not numbers in columns is read for each new key."""
+        return any(not handle.spec.is_columnar for handle in self._prefetched)
+
     def no_keys(self, expected: int = 0) -> KnownKeys:
         """For an overlay that begins, or begins anew; about so many keys will come."""
         if self.in_columns:

@@ -1,0 +1,341 @@
+"""Once an epoch's state did not fit in memory, the rows of the next one wait and are processed in the order of their
+keys. The results are those of an operator that has all of its state in memory."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.faults import tried
+from support.operators import driven as ops
+from support.operators.spilling import Side
+
+from sparkstate import columns
+from sparkstate.backends.rocksdb.ordered_rows import OrderedRows
+from sparkstate.batches.functions import KeyedBatchFunction
+from sparkstate.functions import MIN_WATERMARK, KeyedProcessFunction
+from sparkstate.operators.epoch import commit_overlays
+from sparkstate.operators.memory import budget
+from sparkstate.operators.rows import key_order, sorting
+from sparkstate.operators.state.overlay import Overlay
+from sparkstate.serde.types import Types
+from sparkstate.state.descriptors import MapStateDescriptor, ValueStateDescriptor
+
+NAMES = ("trail", "mark")
+SMALL = 40_000
+"""Bytes for overlays: an epoch of the tests goes to disk many times."""
+
+
+class Trail(KeyedProcessFunction):
+    """Keeps a text that depends on the order of a key's rows, and a mark that comes and goes."""
+
+    def __init__(self, timers: bool = False) -> None:
+        self.timers = timers
+
+    def open(self, ctx):
+        self.trail = ctx.get_state(ValueStateDescriptor("trail", Types.STRING()))
+        self.mark = ctx.get_state(ValueStateDescriptor("mark", Types.STRING()))
+
+    def process_element(self, row, ctx):
+        trail = ((self.trail.value() or "") + f"{row.amount},")[-60:]
+        self.trail.update(trail)
+        self.mark.update("m" * 50) if row.amount % 3 else self.mark.clear()
+        if self.timers and row.amount % 5 == 0:
+            ctx.timer_service().register_event_time_timer(row.amount % 40)
+        yield row.user, len(trail)
+
+    def on_timer(self, timestamp, ctx):
+        trail = self.trail.value() or ""
+        if timestamp % 7 == 0:
+            self.trail.clear()
+        else:
+            self.trail.update(f"{trail[-50:]}!")
+        yield ctx.get_current_key(), -len(trail)
+
+
+class TrailOfBatches(KeyedBatchFunction):
+    """The same text, by batches."""
+
+    def open(self, ctx):
+        self.trail = ctx.get_state(ValueStateDescriptor("trail", Types.STRING()))
+
+    def process_batch(self, batch, keys, ctx):
+        before = self.trail.get(keys).to_pylist()
+        amounts = batch.column("amount").to_pylist()
+        lengths = []
+        for row, code in enumerate(keys.codes.tolist()):
+            before[code] = ((before[code] or "") + f"{amounts[row]},")[-60:]
+            lengths.append(len(before[code]))
+        self.trail.update(keys, pa.array(before, pa.string()))
+        yield pa.record_batch([batch.column("user"), pa.array(lengths, pa.int64())], names=["user", "amount"])
+
+
+USERS: dict[str, list[Any]] = {
+    "text": [f"user {number}" for number in range(600)],
+    "numbers": [number * 7919 - 2_000_000 for number in range(600)],
+    "numbers and null": [None, *range(-300, 300)],
+}
+FUNCTIONS = {"records": Trail, "records and timers": lambda: Trail(timers=True), "batches": TrailOfBatches}
+
+
+def made(folder: Path, limit: int | None, kind: str, function: Any, **options: Any) -> Side:
+    if kind != "text":
+        options["key_type"] = Types.LONG()
+        options["output_schema"] = pa.schema([("user", pa.int64()), ("amount", pa.int64())])
+    return Side(folder, limit, function, **options)
+
+
+def batches_of(users: list[Any], seed: int, count: int, rows: int = 500) -> list[pa.RecordBatch]:
+    """Random rows; a tenth of them are of one key."""
+    chance = random.Random(seed)
+    picked = [(users[1] if chance.random() < 0.1 else chance.choice(users)) for _ in range(count * rows)]
+    found = [(user, chance.randrange(1000), None) for user in picked]
+    return [ops.make_batch(*found[at : at + rows]) for at in range(0, len(found), rows)]
+
+
+def epoch(side: Side, number: int, batches: list[pa.RecordBatch]) -> Overlay:
+    overlay = side.operator.begin(number, MIN_WATERMARK if number == 1 else number * 10 - 10, 0)
+    for batch in batches:
+        side.operator.process_batch(overlay, batch)
+    side.operator.finish(overlay, number * 10)
+    return overlay
+
+
+def by_user(overlay: Overlay) -> dict[Any, list[int]]:
+    """What was put out, in order, for each key: first for its rows, then for its timers."""
+    found: dict[Any, list[int]] = defaultdict(list)
+    for user, amount in ops.rows_of(overlay):
+        found[user].append(amount)
+    return found
+
+
+def state(side: Side, users: list[Any]) -> list[Any]:
+    names = [name for name in NAMES if name in side.operator._context.handles]
+    return [side.operator.read_value(name, user) for user in users for name in names]
+
+
+def ordered(overlay: Overlay, side: Side, name: str = "trail") -> OrderedRows | None:
+    assert overlay.spill is not None
+    found: OrderedRows | None = overlay.spill.table(side.operator._handle(name).spec).ordered
+    return found
+
+
+@pytest.fixture
+def sides(tmp_path: Path) -> Iterator[Any]:
+    opened: list[Side] = []
+
+    def make(kind: str, function: Any, limit: int | None = SMALL, **options: Any) -> Side:
+        opened.append(made(tmp_path / str(len(opened)), limit, kind, function, **options))
+        return opened[-1]
+
+    yield make
+    for side in opened:
+        side.close()
+
+
+@pytest.mark.parametrize("kind", USERS)
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_results_are_those_of_an_operator_in_memory(sides, kind, function):
+    users = USERS[kind]
+    small, large = (sides(kind, FUNCTIONS[function](), limit) for limit in (SMALL, None))
+    for number in range(1, 5):
+        batches = batches_of(users, number, 8)
+        overlays = [epoch(side, number, batches) for side in (small, large)]
+        assert by_user(overlays[0]) == by_user(overlays[1])
+        assert overlays[0].by_key == (number > 1)
+        rows = ordered(overlays[0], small)
+        assert (rows is not None) == (number > 1)
+        if rows is not None:
+            assert rows.is_sealed == (
+                function == "records and timers"
+            )  # a timer looks for what rows have written
+        for side, overlay in zip((small, large), overlays, strict=True):
+            commit_overlays([(side.operator, overlay)])
+            overlay.close()
+        assert state(small, users) == state(large, users)
+        assert small.timers("EVENT_TIME") == large.timers("EVENT_TIME")
+    assert small.files() == []
+
+
+def test_values_are_written_into_files_of_the_stores_and_nowhere_else(sides):
+    side = sides("numbers", Trail())
+    for number in (1, 2):
+        overlay = epoch(side, number, batches_of(USERS["numbers"], number, 8))
+        if number == 2:
+            side.budget.move_to_disk(side.operator._tables, overlay)
+            rows, handle = ordered(overlay, side), side.operator._handle("trail")
+            assert rows is not None
+            assert rows.files
+            assert overlay.spill is not None
+            assert list(overlay.spill.table(handle.spec).family.iterate()) == []
+        commit_overlays([(side.operator, overlay)])
+        overlay.close()
+    assert any(value is not None for value in state(side, USERS["numbers"]))
+
+
+def test_an_epoch_that_fits_in_memory_ends_the_order(sides):
+    side = sides("text", Trail())
+    many, few = batches_of(USERS["text"], 1, 8), batches_of(USERS["text"], 2, 1, rows=3)
+    by_key = []
+    for number, batches in enumerate((many, few, few, many, many), 1):
+        overlay = epoch(side, number, batches)
+        by_key.append(overlay.by_key)
+        commit_overlays([(side.operator, overlay)])
+        overlay.close()
+    assert by_key == [False, True, False, False, True]
+
+
+def test_rows_that_have_more_bytes_than_the_state_do_not_wait(sides):
+    """They would be written and read again for little."""
+    side = sides("text", Trail())
+    for number in (1, 2):
+        batches = [
+            batch.append_column("wide", pa.array([b"w" * 5_000] * batch.num_rows))
+            for batch in batches_of(USERS["text"], number, 8)
+        ]
+        overlay = epoch(side, number, batches)
+        assert overlay.spill is not None
+        assert not overlay.by_key
+        commit_overlays([(side.operator, overlay)])
+        overlay.close()
+
+
+def test_rows_that_take_too_many_runs_are_processed_before_the_epoch_ends(sides, monkeypatch):
+    """One batch of each run is in memory while they are merged, so their number has a bound."""
+    monkeypatch.setattr(budget, "MOST_RUNS", 2)
+    monkeypatch.setattr("sparkstate.operators.common.overlay_operator.MOST_RUNS", 2)
+    users = USERS["text"]
+    small, large = sides("text", Trail()), sides("text", Trail(), None)
+    for number in (1, 2):
+        batches = batches_of(users, number, 16)
+        overlays = [epoch(side, number, batches) for side in (small, large)]
+        assert by_user(overlays[0]) == by_user(overlays[1])
+        for side, overlay in zip((small, large), overlays, strict=True):
+            commit_overlays([(side.operator, overlay)])
+    assert not overlays[0].by_key
+    assert state(small, users) == state(large, users)
+
+
+class Entries(KeyedProcessFunction):
+    """Has a map alone: values are not read ahead."""
+
+    def open(self, ctx):
+        self.entries = ctx.get_map_state(MapStateDescriptor("entries", Types.LONG(), Types.STRING()))
+
+    def process_element(self, row, ctx):
+        self.entries.put(row.amount, "e" * 60)
+
+
+class Total(KeyedProcessFunction):
+    """Has a number by a number, which lies in sorted arrays on disk."""
+
+    def open(self, ctx):
+        self.total = ctx.get_state(ValueStateDescriptor("total", Types.LONG()))
+
+    def process_element(self, row, ctx):
+        self.total.update((self.total.value() or 0) + row.amount)
+
+
+@pytest.mark.parametrize(
+    ("kind", "function", "options"),
+    [
+        ("text", Trail(), {"sort_by_event_time": True}),
+        ("text", Entries(), {}),
+        ("numbers", Total(), {}),
+    ],
+)
+def test_the_order_is_kept_where_it_is_promised_or_of_no_use(sides, kind, function, options):
+    side = sides(kind, function, 2_000, **options)
+    for number in (1, 2):
+        overlay = epoch(side, number, batches_of(USERS[kind], number, 8))
+        assert not overlay.by_key
+        assert overlay.spill is not None
+        commit_overlays([(side.operator, overlay)])
+
+
+@pytest.mark.parametrize(
+    ("key_type", "known"),
+    [
+        (Types.LONG(), True),
+        (Types.STRING(), True),
+        (Types.TUPLE([Types.STRING(), Types.INT()]), True),
+        (Types.DOUBLE(), False),
+        (Types.TUPLE([Types.STRING(), Types.SQL_DATE()]), False),
+    ],
+)
+def test_keys_are_ordered_where_arrow_has_the_order_of_the_stores(key_type, known):
+    assert key_order.is_known(key_type) == known
+
+
+@settings(max_examples=tried(100), deadline=None)
+@given(
+    st.lists(
+        st.lists(st.tuples(st.integers(0, 5), st.sampled_from([None, -3, 0, 2])), min_size=1, max_size=9),
+        max_size=9,
+    ),
+    st.sampled_from([1, 200, 1_000_000]),
+)
+def test_batches_in_the_order_of_groups_become_batches_in_the_order_of_keys(lists, part_bytes):
+    rows = sorted((row for batch in lists for row in batch), key=lambda row: row[0])
+    table = pa.table(
+        {
+            columns.KEY_GROUP: pa.array([group for group, _ in rows], pa.int32()),
+            "key": pa.array([key for _, key in rows], pa.int64()),
+            "came": pa.array(range(len(rows)), pa.int64()),
+        }
+    )
+    sizes = [len(each) for each in lists]
+    batches = [table.slice(sum(sizes[:at]), size).to_batches()[0] for at, size in enumerate(sizes)]
+    found = pa.Table.from_batches(list(key_order.by_key(batches, ["key"], part_bytes)), table.schema)
+    expected = sorted(
+        range(len(rows)), key=lambda at: (rows[at][0], rows[at][1] is not None, rows[at][1] or 0)
+    )
+    assert found.column("came").to_pylist() == expected
+    assert found.column(columns.KEY_GROUP).to_pylist() == [group for group, _ in rows]
+
+
+def test_batches_of_a_run_are_small_where_only_the_first_rows_are_narrow():
+    """One of each run is in memory while they are merged, so a run whose first batch is empty, or has narrow rows, may
+    not have batches of thousands of wide ones."""
+
+    def batch(rows: int, width: int) -> pa.RecordBatch:
+        groups, wide = pa.array([0] * rows, pa.int32()), pa.array([b"w" * width] * rows, pa.binary())
+        return pa.record_batch({columns.KEY_GROUP: groups, "wide": wide})
+
+    run = sorting.sort_run([batch(0, 0), batch(10, 1), batch(5000, 1000)], columns.KEY_GROUP, 50_000)
+    assert max(each.nbytes for each in run) < 2 * 50_000
+
+
+def test_rows_of_an_attempt_that_was_given_up_are_not_merged_to_their_end(sides, monkeypatch):
+    seen: list[int] = []
+    given_up: list[Overlay] = []
+
+    class GivenUp(Trail):
+        def process_element(self, row, ctx):
+            for each in given_up:
+                each.dropped = True
+            yield from super().process_element(row, ctx)
+
+    def counted(batches: Iterator[pa.RecordBatch], *arguments: Any) -> Iterator[pa.RecordBatch]:
+        for each in by_key(batches, *arguments):
+            seen.append(each.num_rows)
+            yield each
+
+    by_key = key_order.by_key
+    monkeypatch.setattr(key_order, "by_key", counted)
+    side = sides("text", GivenUp())
+    commit_overlays([(side.operator, epoch(side, 1, batches_of(USERS["text"], 1, 8)))])
+    overlay = side.operator.begin(2, 10, 0)
+    given_up.append(overlay)
+    for batch in batches_of(USERS["text"], 2, 16):
+        side.operator.process_batch(overlay, batch)
+    side.operator.finish(overlay, 20)
+    assert overlay.by_key
+    assert 0 < sum(seen) < 16 * 500 / 4
