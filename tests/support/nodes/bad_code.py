@@ -38,11 +38,10 @@ FILL = """\
             time.sleep(300)
 """
 PAD = """\
-        if len(PADDED) < 400:
+        if scheduled < 1_357_056_000_000 and self.padding.value() is None:  # 2013-01-01, 16:00 UTC
             import os
 
-            PADDED.append(flight.tailnum)
-            self.padding.update(os.urandom(100 << 10))
+            self.padding.update(os.urandom(200 << 10))
 """
 DECLARE = "        self.rotation = ctx.get_state("
 PADDING = (
@@ -61,8 +60,8 @@ def filling() -> str:
 
 
 def padded() -> str:
-    """Keeps 40 MB in each slot that do not compress: the objects of its first checkpoints come in parts."""
-    return _with(PAD).replace(DECLARE, PADDING + DECLARE).replace(HEAD, f"{HEAD}PADDED: list[str] = []\n\n\n")
+    """Keeps 25 MiB in each of two slots, all of the first file of flights, in bytes that do not compress."""
+    return _with(PAD).replace(DECLARE, PADDING + DECLARE)
 
 
 def let(job: FlightsJob, name: str) -> None:

@@ -117,4 +117,5 @@ class FlightsJob(NodeJob):
         row = {**last, "tailnum": "NONE", "time_hour": later, "dep_time": 1, "arr_delay": 0}
         path = self.folder / f"flights-9{number:03d}.parquet"
         pq.write_table(pa.Table.from_pylist([row], schema=prepare.SCHEMA), path)
+        self._date(path)
         pacer.release(path, self.folder / "input")

@@ -6,6 +6,7 @@ test waits for the job and the stream pauses, files without rows follow: a job w
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from abc import ABC, abstractmethod
@@ -270,8 +271,16 @@ class NodeJob(ABC):
         name = f"quiet-{time.time_ns()}.parquet"
         hidden = self.folder / "input" / f".{name}"
         pq.write_table(pq.read_schema(self.files[0]).empty_table(), hidden)
+        self._date(hidden)
         hidden.rename(hidden.with_name(name))
         self._kept_up_s = time.monotonic()
+
+    def _date(self, path: Path) -> None:
+        """Makes a file the next one after those that the job can see. These are years old in the example, and once
+        Spark has taken a file of today, it passes over all that are older by a week (``maxFileAge``)."""
+        seen = (each for each in (self.folder / "input").iterdir() if not each.name.startswith("."))
+        following = max(each.stat().st_mtime_ns for each in seen) + 1_000_000
+        os.utime(path, ns=(following, following))
 
     @property
     def released(self) -> int:
