@@ -74,10 +74,11 @@ def _read(folder: Path) -> list[tuple[int, ...]]:
     return lines
 
 
-def _words(
+def words(
     contender: Contender, load: Load, rows: int, slots: int, scratch: Path, answers: Path | None
 ) -> dict[str, str]:
-    words = {
+    """What the contender's program is told, but for the place of its input."""
+    told = {
         "load": load.name,
         "rows": str(rows),
         "keys": str(load.keys),
@@ -96,7 +97,13 @@ def _words(
         ),
         **contender.words,
     }
-    return words | ({"answers": str(answers)} if answers else {})
+    return told | ({"answers": str(answers)} if answers else {})
+
+
+def environment() -> dict[str, str]:
+    """Programs of Spark import this package; they run in their own folder."""
+    places = [str(HERE.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(places)}
 
 
 def _run(
@@ -109,20 +116,15 @@ def _run(
     answers: Path | None,
 ) -> lengths.Run:
     scratch.mkdir(parents=True)
-    words = _words(contender, load, rows, slots, scratch, answers)
+    told = words(contender, load, rows, slots, scratch, answers)
     if contender.epoch_rows:
-        words["input"] = str(chunks.make(scratch / "in", rows, contender.epoch_rows, slots))
+        told["input"] = str(chunks.make(scratch / "in", rows, contender.epoch_rows, slots))
     log = scratch.with_suffix(".log")
     measured = [sys.executable, str(HERE / "measured.py"), f"{LIMIT_S:g}", str(log), *command]
-    # Programs of Spark import this package; they run in their own folder.
-    places = [str(HERE.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
     with ExitStack() as beside:
         if contender.engine == "quix":
-            words |= beside.enter_context(topics.filled(scratch / "kafka", load, rows, slots))
-        result = _measure(
-            [*measured, *(f"{name}={value}" for name, value in words.items())],
-            {**os.environ, "PYTHONPATH": os.pathsep.join(places)},
-        )
+            told |= beside.enter_context(topics.filled(scratch / "kafka", load, rows, slots))
+        result = _measure([*measured, *(f"{name}={value}" for name, value in told.items())], environment())
     shutil.rmtree(scratch, ignore_errors=True)
     if result["code"] != 0:
         raise Unavailable(_failure(result["code"], log))
@@ -130,8 +132,8 @@ def _run(
     return lengths.Run(rows, result["wall_s"], result["cpu_s"])
 
 
-def _measure(command: list[str], environment: dict[str, str]) -> dict[str, Any]:
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+def _measure(command: list[str], given: dict[str, str]) -> dict[str, Any]:
+    with subprocess.Popen(command, env=given, stdout=subprocess.PIPE, text=True) as process:
         try:
             printed = process.communicate()[0]
         except BaseException:

@@ -134,6 +134,48 @@ def test_the_rows_of_another_operator_are_unknown(session: Any) -> None:
     assert not is_idle(session.range(1), operator(second=upstream), is_selected=False)
 
 
+def chained(*changes: dict[str, Any], schema: str = "k long, v long") -> graph.Graph:
+    """One operator on the job's input, and one on its output for each of ``changes``."""
+    declared = graph.Graph()
+    declared.add(operator(uid="first", output_schema=schema))
+    for number, change in enumerate(changes):
+        declared.add(operator(uid=f"behind{number}", upstream=("first", None), **change))
+    return declared
+
+
+def is_unweighed(session: Any, declared: graph.Graph) -> bool:
+    """Whether operators read outputs in another session than sinks, which weighs nothing."""
+    made = batch_weighing.session_of_outputs(session, declared)
+    if made is session:
+        return False
+    assert made.conf.get(batch_weighing.BYTES) == str(batch_weighing.UNWEIGHED)
+    assert session.conf.get(batch_weighing.BYTES) != str(batch_weighing.UNWEIGHED)
+    return True
+
+
+def test_outputs_of_a_fixed_width_reach_other_operators_without_weighing(session: Any) -> None:
+    assert is_unweighed(session, chained({}))
+    assert not is_unweighed(session, chained()), "no operator reads the output"
+    assert not is_unweighed(session, chained({}, schema="k long, v string"))
+    assert not is_unweighed(session, chained({}, {"computed": (("text", "repeat('x', 100000)"),)}))
+
+
+def test_outputs_are_weighed_where_their_rows_may_be_joined_to_others(session: Any) -> None:
+    of_the_job = graph.Input(keys=("k",), upstream=None, event_time=None)
+    assert not is_unweighed(session, chained({"second": of_the_job}))
+    of_an_operator = graph.Input(keys=("k",), upstream=("first", None), event_time=None)
+    assert is_unweighed(session, chained({"second": of_an_operator}))
+
+
+def test_outputs_are_weighed_where_a_batch_may_reach_the_limit(session: Any) -> None:
+    session.conf.set(batch_weighing.BYTES, "1m")
+    assert not is_unweighed(session, chained({}))
+    session.conf.set(batch_weighing.BYTES, "2m")
+    assert is_unweighed(session, chained({}))
+    parts = tuple((f"p{number}", "sum(v)") for number in range(5))
+    assert not is_unweighed(session, chained({"combining": combining.Combining(1, 0, parts)}))
+
+
 class Twice:
     """Makes a table of each value."""
 

@@ -13,7 +13,7 @@ from sparkstate.functions import KeyedProcessFunction
 from sparkstate.sinks.file_sink import FileSink
 from sparkstate.slots.client import SlotAddress
 from sparkstate.slots.group import SlotGroup
-from sparkstate.spark import graph
+from sparkstate.spark import batch_weighing, graph
 from sparkstate.spark.arrow_functions import ArrowFunction, ArrowFunctions
 from sparkstate.spark.output_frames import OutputFrames
 
@@ -34,8 +34,8 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return noted
 
 
-@pytest.fixture
-def frames() -> Iterator[OutputFrames]:
+@pytest.fixture(params=["string"])
+def frames(request: pytest.FixtureRequest) -> Iterator[OutputFrames]:
     declared = graph.Graph()
     for uid, upstream in (("first", None), ("second", ("first", None))):
         declared.add(
@@ -45,7 +45,7 @@ def frames() -> Iterator[OutputFrames]:
                 keys=("k",),
                 upstream=upstream,
                 event_time=None,
-                output_schema="k string, total long",
+                output_schema=f"k {request.param}, total long",
             )
         )
     declared.add_sink("second", None, lambda frame, epoch: None)
@@ -95,3 +95,14 @@ def test_nothing_is_prepared_once_the_incarnation_has_ended(frames: OutputFrames
     frames.close()
     frames.prepare(7)
     assert threads == []
+
+
+@pytest.mark.parametrize("frames", ["long", "string"], indirect=True)
+def test_a_sink_reads_in_the_sessions_own_batches(
+    frames: OutputFrames, request: pytest.FixtureRequest
+) -> None:
+    limit = spark_session.get().conf.get(batch_weighing.BYTES)
+    assert frames.take(7, "second", None).sparkSession.conf.get(batch_weighing.BYTES) == limit
+    of_operators = frames.take(7, "first", None, with_timestamps=True).sparkSession
+    is_fixed = request.node.callspec.params["frames"] == "long"
+    assert (of_operators.conf.get(batch_weighing.BYTES) == str(batch_weighing.UNWEIGHED)) == is_fixed

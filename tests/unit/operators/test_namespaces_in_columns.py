@@ -11,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparkstate import errors
+from sparkstate.backends.hashmap.column_table import HashMapColumnTable
+from sparkstate.backends.rocksdb.buffered_values import BufferedValueTable
 from sparkstate.batches.functions import KeyedBatchFunction
 from sparkstate.functions import KeyedProcessFunction
 from sparkstate.serde.types import Types
@@ -193,3 +195,67 @@ def test_keys_of_an_older_call_cannot_be_selected_from():
         opened.process_element({"k": 1}, 0)
         with pytest.raises(errors.UserCodeError, match="not those of the call at hand"):
             opened.process_element({"k": 1}, 0)
+
+
+class Asked(KeyedBatchFunction):
+    """Writes the row's number in the namespace ``writes``; yields what the namespaces of ``READS`` held before."""
+
+    READS = (5, 9)
+
+    def open(self, ctx):
+        self.state = ctx.get_state(ValueStateDescriptor("value", Types.LONG()), in_namespaces=True)
+
+    def process_batch(self, batch, keys, ctx):
+        found = {f"at{space}": self.state.get(keys, namespaces=[space] * len(keys)) for space in self.READS}
+        yield pa.record_batch(found)
+        self.state.update(keys, batch["number"], namespaces=batch["writes"])
+
+
+@pytest.fixture
+def looked_for(monkeypatch):
+    """The namespaces that committed tables of both backends were asked for."""
+    noted = []
+    for table in (HashMapColumnTable, BufferedValueTable):
+        monkeypatch.setattr(table, "get_columns", noting(table.get_columns, noted))
+    return noted
+
+
+def noting(get_columns, noted):
+    def noted_get_columns(table, key_groups, keys):
+        if keys.dtype.names is not None:
+            noted.extend(keys["space"].tolist())
+        return get_columns(table, key_groups, keys)
+
+    return noted_get_columns
+
+
+def pushed(opened, writes, number):
+    """The values that were there."""
+    opened.clear_output()
+    opened.process_element({"k": 1, "writes": writes, "number": number}, 0)
+    (row,) = opened.output()
+    return tuple(row)
+
+
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+def test_a_namespace_beyond_all_committed_ones_is_not_looked_for(backend, looked_for):
+    with harness("numbers", Asked(), backend) as opened:
+        assert pushed(opened, 5, 1) == (None, None)
+        assert looked_for == [], "the tables are new"
+        assert pushed(opened, 4, 2) == (1, None)
+        assert looked_for == [5]
+        assert pushed(opened, 9, 3) == (1, None)
+        assert pushed(opened, 9, 4) == (1, 3)
+        assert looked_for == [5, 5, 5, 9]
+
+
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+def test_after_a_restore_any_namespace_may_be_there(backend, looked_for):
+    with harness("numbers", Asked(), backend) as opened:
+        pushed(opened, 9, 1)
+        snapshot = opened.snapshot()
+    with harness("numbers", Asked(), backend) as again:
+        again.restore(snapshot)
+        assert pushed(again, 5, 2) == (None, 1)
+        assert pushed(again, 5, 3) == (2, 1)
+        assert set(looked_for) == {5, 9}

@@ -14,7 +14,7 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
-from sparkstate.spark import graph
+from sparkstate.spark import graph, plans
 
 BYTES: Final = "spark.sql.execution.arrow.maxBytesPerBatch"
 UNWEIGHED: Final = 2**31 - 1
@@ -54,14 +54,40 @@ def is_idle(rows: DataFrame, declared: graph.Graph, *, is_selected: bool) -> boo
         return False
     if not is_selected:
         width *= 2  # keys are shipped a second time where their canonical form is another
-    parts = sum(len(each.combining.parts) for each in operators if each.combining is not None)
-    width += _HIDDEN + parts * (_WIDTHS[T.DecimalType] + _VALIDITY)
+    width += _HIDDEN + sum(map(_width_of_parts, operators))
     return fits(rows.sparkSession, width) and not _has_python(rows)
 
 
 def turn_off(session: SparkSession) -> None:
     """Let Spark weigh no batch of the plans that ``session`` makes later."""
     session.conf.set(BYTES, str(UNWEIGHED))
+
+
+def session_of_outputs(session: SparkSession, declared: graph.Graph) -> SparkSession:
+    """The session in which operators read the outputs of others: a copy of ``session`` that weighs no batch, where
+    weighing could end none; otherwise ``session`` itself, in which sinks read."""
+    behind = [each for each in declared.operators.values() if any(one.upstream for one in each.inputs)]
+    if not behind or not all(_is_idle_behind(session, declared, each) for each in behind):
+        return session
+    copy = session._jsparkSession.cloneSession()
+    made = SparkSession(session.sparkContext, jsparkSession=copy)
+    turn_off(made)
+    return made
+
+
+def _is_idle_behind(session: SparkSession, declared: graph.Graph, operator: graph.Operator) -> bool:
+    """The same for one operator behind others. A second try would join its rows to those of an input of the job."""
+    if operator.computed or operator.is_mixed:
+        return False
+    structs = [plans.stream_type(declared, each.upstream, each.source) for each in operator.inputs]
+    width = _width([field for struct in structs for field in struct.fields])
+    return width is not None and fits(session, 2 * width + _HIDDEN + _width_of_parts(operator))
+
+
+def _width_of_parts(operator: graph.Operator) -> int:
+    """Bytes of the parts of accumulators in a combined row."""
+    parts = 0 if operator.combining is None else len(operator.combining.parts)
+    return parts * (_WIDTHS[T.DecimalType] + _VALIDITY)
 
 
 def width_of(kind: T.DataType) -> int | None:

@@ -17,7 +17,7 @@ from pyspark.sql import types as T
 from sparkstate import columns
 from sparkstate.sinks.file_sink import FileSink
 from sparkstate.slots.group import SlotGroup
-from sparkstate.spark import arrow_functions, feed, graph, plans
+from sparkstate.spark import arrow_functions, batch_weighing, feed, graph, plans
 
 _Reader = tuple[str, str | None, bool]
 """An operator, one of its outputs, and whether the hidden timestamps are read with it."""
@@ -28,6 +28,7 @@ class OutputFrames:
 
     def __init__(self, session: SparkSession, declared: graph.Graph, group: SlotGroup) -> None:
         self._session = session
+        self._session_of_operators = batch_weighing.session_of_outputs(session, declared)
         self._graph = declared
         self._group = group
         self._readers = _readers(declared)
@@ -66,7 +67,7 @@ class OutputFrames:
         task = feed.OutputTask(
             self._group.addresses, self._group.key_of_tasks, self._group.incarnation, epoch, uid, tag
         )
-        frame = functions.apply(task.__call__, self._slots)
+        frame = functions.apply(task.__call__, self._slots_of_operators if with_timestamps else self._slots)
         if with_timestamps or not stamped:
             return frame
         return frame.select(*[columns.quoted(name) for name in struct.names])
@@ -74,8 +75,16 @@ class OutputFrames:
     @functools.cached_property
     def _slots(self) -> DataFrame:
         """Their numbers, with a task for each."""
+        return self._range(self._session)
+
+    @functools.cached_property
+    def _slots_of_operators(self) -> DataFrame:
+        """The same in the session in which operators read."""
+        return self._range(self._session_of_operators)
+
+    def _range(self, session: SparkSession) -> DataFrame:
         slots = len(self._group)
-        return self._session.range(0, slots, 1, slots)
+        return session.range(0, slots, 1, slots)
 
     def _functions_of(
         self, uid: str, tag: str | None, schema: T.StructType

@@ -48,6 +48,7 @@ def changes_of(
         table = overlay.tables[handle.number]
         sharded = _ShardedChanges(handle.spec, known, shard_of_number)
         if isinstance(handle, ValueStateHandle):
+            handle.note_spaces(table)
             _collect_values(sharded, table, takes_columns)
         else:
             _collect_cells(sharded, table, is_list=isinstance(handle, ListStateHandle))

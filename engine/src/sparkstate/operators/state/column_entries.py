@@ -99,6 +99,10 @@ class PairEntries:
         """NumPy's type of the values."""
         return self._values.dtype
 
+    def newest_space(self) -> int:
+        """The greatest namespace that was written. There is one."""
+        return int(self._index.keys["space"].max())
+
     def get(self, numbers: Numbers, spaces: Longs) -> tuple[Values, Flags, Flags]:
         """The value of each key in its namespace, whether there is one, and whether it was written at all."""
         if not self.count:

@@ -106,6 +106,10 @@ class StateHandle:
 class ValueStateHandle(StateHandle, api.ValueState[Any]):
     """A value state of any type."""
 
+    newest_space: int | None = None
+    """No namespace beyond this one has left the ``pairs`` of an overlay for the stores, or for a place on disk. None:
+    nobody knows, because the stores were restored."""
+
     def _stored(self) -> Any:
         number = self._cursor.number
         try:
@@ -155,7 +159,19 @@ class ValueStateHandle(StateHandle, api.ValueState[Any]):
 
     def columns_in(self, numbers: Numbers, spaces: Longs, known: KnownKeys) -> tuple[Values, Flags]:
         """The values of keys, each in a namespace, and whether there is one, where ``pairs`` has them."""
-        return spaced_values.read_columns(self._table, self._table_of, known, numbers, spaces)
+        return spaced_values.read_columns(
+            self._table, self._table_of, known, numbers, spaces, self.newest_space
+        )
+
+    def note_spaces(self, table: TableOverlay) -> None:
+        """Note the namespaces of an overlay whose ``pairs`` go to the stores, or to disk, now."""
+        if self.newest_space is None or table.pairs is None:
+            return
+        if table.pairs.count:
+            self.newest_space = max(self.newest_space, table.pairs.newest_space())
+        # A namespace beside the pairs may equal a number, as True equals 1.
+        numbers = [int(space) for space in table.rooms if isinstance(space, int)]
+        self.newest_space = max(self.newest_space, *numbers) if numbers else self.newest_space
 
     @property
     def pairs(self) -> PairEntries | None:

@@ -19,12 +19,21 @@ TableOf = Callable[[int], Any]
 
 
 def read_columns(
-    table: TableOverlay, table_of: TableOf, known: KnownKeys, numbers: Numbers, spaces: Longs
+    table: TableOverlay,
+    table_of: TableOf,
+    known: KnownKeys,
+    numbers: Numbers,
+    spaces: Longs,
+    newest: int | None,
 ) -> tuple[Values, Flags]:
-    """The values of keys in namespaces, and whether there is one, where the overlay has them in columns."""
+    """The values of keys in namespaces, and whether there is one, where the overlay has them in columns. ``newest``: no
+    namespace beyond it was committed or is on disk, so nobody needs to look; None: any may be."""
     assert table.pairs is not None
     values, present, is_written = table.pairs.get(numbers, spaces)
-    rest = np.flatnonzero(~is_written)
+    is_open = ~is_written
+    if newest is not None:
+        is_open &= spaces <= newest
+    rest = np.flatnonzero(is_open)
     for committed, places in _by_table(table, table_of, known, numbers, rest):
         is_null = numbers[places] == NULL_KEY
         for place in places[is_null].tolist():

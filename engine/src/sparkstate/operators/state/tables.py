@@ -43,6 +43,8 @@ TIMER_TABLES: Final = {
     TimeDomain.EVENT_TIME: ("_timer_state/event_user-timers", StateKind.EVENT_TIMERS),
     TimeDomain.PROCESSING_TIME: ("_timer_state/processing_user-timers", StateKind.PROCESSING_TIMERS),
 }
+_BEFORE_ALL: Final = -(1 << 63)
+"""No namespace is less."""
 
 
 class OperatorTables:
@@ -79,6 +81,10 @@ class OperatorTables:
         self.indexes_longs = indexes_longs and value_columns.has_long_keys(key_type)
         """Whether overlays have their keys as ``ListedLongKeys``."""
         self._key_type = key_type
+        self._restored = {
+            spec.name for store in stores.values() for spec in store.tables() if spec.uid == uid
+        }
+        """The states that stores had before the function declared any: they may have entries already."""
         self._prefetched: list[ValueStateHandle] = []
 
     def adopt(self, spec: TableSpec, times: expiring.Times) -> None:
@@ -102,6 +108,9 @@ class OperatorTables:
     def set_handles(self, handles: Iterable[StateHandle]) -> None:
         """These are all: overlays have an entry for each, and those of value states are read ahead."""
         self.handles = list(handles)
+        for handle in self.handles:
+            if isinstance(handle, ValueStateHandle) and handle.spec.name not in self._restored:
+                handle.newest_space = _BEFORE_ALL
         self._prefetched = [
             handle for handle in self.handles if isinstance(handle, ValueStateHandle) and not handle.is_spaced
         ]
