@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, MutableSequence
 from typing import Any
 
@@ -133,3 +134,25 @@ class WholeFilters(WithoutFilter):
         self, current_options: ColumnFamilyOptions, handles_to_close: MutableSequence[Any]
     ) -> ColumnFamilyOptions:
         return current_options.set_table_format_config(BlockBasedTableConfig().set_partition_filters(False))
+
+
+class AsTold(ConfigurableRocksDBOptionsFactory):
+    """Sets the options of column families that ``KEY`` names, as JSON."""
+
+    KEY = "my.custom.rocksdb.column-options"
+
+    def configure(self, configuration: Mapping[str, str]) -> RocksDBOptionsFactory:
+        self._told: dict[str, Any] = json.loads(configuration[self.KEY])
+        return self
+
+    def create_db_options(
+        self, current_options: DBOptions, handles_to_close: MutableSequence[Any]
+    ) -> DBOptions:
+        return current_options
+
+    def create_column_options(
+        self, current_options: ColumnFamilyOptions, handles_to_close: MutableSequence[Any]
+    ) -> ColumnFamilyOptions:
+        for name, value in self._told.items():
+            current_options.set(name, tuple(value) if isinstance(value, list) else value)
+        return current_options

@@ -10,9 +10,10 @@ from support.backends.cells import VALUES, commit, group_of
 from support.backends.written_options import options_of, sections_of
 
 from sparkstate import errors
-from sparkstate.backends.base import DELETED
+from sparkstate.backends.base import DELETED, StateKind, TableSpec
 from sparkstate.backends.rocksdb import index_parts
 from sparkstate.backends.rocksdb.store import RocksDBShardStore
+from sparkstate.serde.types import Types
 
 KEY = "memory.partitioned-index-filters"
 MIB = 1024 * 1024
@@ -104,6 +105,24 @@ def test_a_new_state_and_an_overlay_on_disk_have_the_form_of_the_slot(make_slot)
     spill.add([cells.values({"a": "b"}, cells.NAMES)], {"a": 1})
     for database in (store.database().path, folder / "db"):
         assert "partition_filters=true" in options_of(database).split("op/names")[-1]
+
+
+def test_files_of_rows_in_order_become_parts_as_well(make_slot):
+    """Epochs in the order of keys may give a store nothing but files: it is never written to (RFC 0065)."""
+    slot = make_slot(**SMALL)
+    store = slot.store()
+    spec = TableSpec("op", "name", StateKind.VALUE, Types.LONG(), Types.STRING())
+    keys = sorted(range(MANY), key=lambda key: (group_of(key), key))
+    change = cells.values(dict.fromkeys(keys, "x"), spec)
+    for _ in range(3):  # the first makes the state large, the second sees it
+        spill = slot.factory.create_spill({0: store}, [0] * 128, slot.folder())
+        spill.expect_order()
+        spill.add([change], cells.groups([change]))
+        spill.commit()
+        spill.close()
+        slot.clock.now += 10
+    told = store.database().families()["op/name"].text("rocksdb.aggregated-table-properties")
+    assert "index partitions=" in told
 
 
 def test_nobody_looks_more_often_than_every_two_seconds(make_slot, monkeypatch):

@@ -201,7 +201,9 @@ class RocksDBShardStore:
 
     def take_files(self, spec: TableSpec, paths: Sequence[Path]) -> None:
         """The same as files of rows (``ordered_rows``), which are taken away."""
-        self._database().take_files(self.table(spec).family, paths)
+        database = self._database()
+        self._make_room()  # a commit may have nothing but files, and their form has to follow the state as well
+        database.take_files(self.table(spec).family, paths)
 
     def give_up(self, error: Exception) -> None:
         """Such a commit ended half-way: no further one and no snapshot is taken."""
