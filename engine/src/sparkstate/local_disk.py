@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -44,6 +45,17 @@ def needed_for(what: str, folder: Path) -> Iterator[None]:
         if is_full(str(error)):
             raise full(what, folder) from error
         raise
+
+
+def link_or_copy(source: Path, target: Path) -> bool:
+    """Give the file a second name. Where that cannot be, because of another device or a file system without hard links,
+    ``target`` becomes a copy, which is not flushed. Answers whether it is a link."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)
+        return False
+    return True
 
 
 def has_no_room(folder: Path) -> bool:

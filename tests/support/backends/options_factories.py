@@ -97,13 +97,17 @@ class NoFactory:
     """No options factory at all."""
 
 
-class NeverDone(RocksDBOptionsFactory):
-    """Of a compaction that takes longer than a life nothing is left: as if it had never begun."""
+class OfColumns:
+    """The half of a factory that sets options of column families alone."""
 
     def create_db_options(
         self, current_options: DBOptions, handles_to_close: MutableSequence[Any]
     ) -> DBOptions:
         return current_options
+
+
+class NeverDone(OfColumns, RocksDBOptionsFactory):
+    """Of a compaction that takes longer than a life nothing is left: as if it had never begun."""
 
     def create_column_options(
         self, current_options: ColumnFamilyOptions, handles_to_close: MutableSequence[Any]
@@ -113,13 +117,8 @@ class NeverDone(RocksDBOptionsFactory):
         return current_options
 
 
-class WithoutFilter(RocksDBOptionsFactory):
+class WithoutFilter(OfColumns, RocksDBOptionsFactory):
     """Files without a Bloom filter."""
-
-    def create_db_options(
-        self, current_options: DBOptions, handles_to_close: MutableSequence[Any]
-    ) -> DBOptions:
-        return current_options
 
     def create_column_options(
         self, current_options: ColumnFamilyOptions, handles_to_close: MutableSequence[Any]
@@ -136,7 +135,7 @@ class WholeFilters(WithoutFilter):
         return current_options.set_table_format_config(BlockBasedTableConfig().set_partition_filters(False))
 
 
-class AsTold(ConfigurableRocksDBOptionsFactory):
+class AsTold(OfColumns, ConfigurableRocksDBOptionsFactory):
     """Sets the options of column families that ``KEY`` names, as JSON."""
 
     KEY = "my.custom.rocksdb.column-options"
@@ -144,11 +143,6 @@ class AsTold(ConfigurableRocksDBOptionsFactory):
     def configure(self, configuration: Mapping[str, str]) -> RocksDBOptionsFactory:
         self._told: dict[str, Any] = json.loads(configuration[self.KEY])
         return self
-
-    def create_db_options(
-        self, current_options: DBOptions, handles_to_close: MutableSequence[Any]
-    ) -> DBOptions:
-        return current_options
 
     def create_column_options(
         self, current_options: ColumnFamilyOptions, handles_to_close: MutableSequence[Any]

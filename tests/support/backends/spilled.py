@@ -44,8 +44,10 @@ def listed(found: Iterator[Any]) -> list[Any]:
     ]
 
 
-class Spilled:
-    """A spill above two stores of RocksDB, and what there has to be, by cell."""
+class TwoStores:
+    """Two stores of RocksDB in ``folder``, for a spill above them."""
+
+    spill: Any
 
     def __init__(self, folder: Path) -> None:
         settings = StateBackendSettings(type="rocksdb", managed_memory_bytes=8 * MIB)
@@ -55,6 +57,19 @@ class Spilled:
             for shard in range(2)
         }
         self.shard_of = [KEY_SPACE.shard_of_key_group(kg) for kg in range(128)]
+
+    def close(self) -> None:
+        self.spill.close()
+        for store in self.stores.values():
+            store.close()
+        self.factory.close()
+
+
+class Spilled(TwoStores):
+    """A spill of numbers, and what there has to be, by cell."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
         self.folder = folder / "spill"
         self.spill = self.factory.create_spill(self.stores, self.shard_of, self.folder)
         self.has_room = True
@@ -83,9 +98,3 @@ class Spilled:
     def read(self, table_of: Callable[[int], Any], asked: list[Any]) -> list[Any]:
         kgs = [cells.group_of(base.key_of(cell)) for cell in asked]
         return [table_of(kg).get(kg, cell) for kg, cell in zip(kgs, asked, strict=True)]
-
-    def close(self) -> None:
-        self.spill.close()
-        for store in self.stores.values():
-            store.close()
-        self.factory.close()

@@ -9,80 +9,33 @@ from typing import Any
 
 import pytest
 from support.slots import slots
-from support.slots.running import Running
+from support.slots.idle_job import IDLE_MS, NEW, IdleJob
 
-from sparkstate import errors, phases
+from sparkstate import errors
 from sparkstate.checkpoint.restore import RestoredSnapshot, RestorePlan
-from sparkstate.driver.epoch_loop import EpochLoop
-from sparkstate.driver.epoch_pipeline import EpochPipeline
-from sparkstate.driver.parts import Origin
 from sparkstate.driver.unsaved_work import UnsavedWork
 from sparkstate.log.records import SavepointCommitted
-from sparkstate.spark import capture
-from sparkstate.spark.epochs import EpochRunner
-from sparkstate.spark.watermarks import SourceTime, Watermarks
 from sparkstate.testing.manual_clock import ManualClock
 
-IDLE_MS = 30_000
 FRAME: Any = object()
 """The rows of an epoch, of which the slot has been told already."""
-NEW = RestoredSnapshot(RestorePlan("empty", "nothing was found"))
 
 
-class Job:
-    """Its checkpoints are due at the end of every epoch."""
+class Job(IdleJob):
+    """Its rows reach the slot before the epoch."""
 
     def __init__(self, folder: Path, restored: RestoredSnapshot = NEW) -> None:
-        self.running = Running(folder, interval_s=0.0, tolerable_failures=5)
-        self.time = ManualClock()
-        declared: Any = SimpleNamespace(operators={}, sinks=(), sources=())
-        session: Any = None
-        # Of two partitions, one is behind until it is idle.
-        of_partitions = SourceTime(0, IDLE_MS, 0, ("partition",))
-        self.runner = EpochRunner(
-            session,
-            declared,
-            slots.KEY_SPACE,
-            self.running.group,
-            Watermarks((of_partitions,)).advance({(0, "a"): 100, (0, "b"): 50}, 0),
-            self.time,
-            phases.Phases("driver", self.time, {}),
-            lambda: None,
-            60.0,
-        )
-        context = SimpleNamespace(view=self.running.view, clock=self.time, reached=lambda _: None)
-        parts: Any = SimpleNamespace(context=context)
-        query: Any = SimpleNamespace(position=lambda *_: capture.CapturedPosition())
-        pauses: Any = SimpleNamespace(hold_back=lambda *_: None)
-        origin = Origin(restored, 1, slots.KEY_SPACE)
-        self._loop = EpochLoop(
-            parts, origin, query, self.runner, self.running.checkpoints, pauses, EpochPipeline()
-        )
-        self._epoch = -1
+        super().__init__(folder, ManualClock(), 100, restored, tolerable_failures=5)
 
     def rows(self) -> None:
         """An epoch with a row, and the checkpoint after it."""
-        self._epoch += 1
-        self.running.slot.feed(self._epoch, 1, slots.rows(("a", 1)))
-        self.running.slot.finish(self._epoch, 1)
-        self._run(FRAME)
+        self.running.slot.feed(self.following, 1, slots.rows(("a", 1)))
+        self.running.slot.finish(self.following, 1)
+        self.run(FRAME)
 
     def idle(self) -> None:
         """An epoch that only the heartbeat started."""
-        self._epoch += 1
-        self._run(None)
-
-    def _run(self, frame: Any) -> None:
-        self._loop.on_epoch(frame, self._epoch)
-        self.running.checkpoints.wait()
-
-    @property
-    def completed(self) -> int:
-        return self.running.view.status().checkpoints_completed
-
-    def close(self) -> None:
-        self.runner.close()
-        self.running.close()
+        self.run()
 
 
 @pytest.fixture

@@ -12,25 +12,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from support.slots import slots
-from support.slots.running import Running
+from support.slots.idle_job import IDLE_MS, IdleJob
 
-from sparkstate import phases
-from sparkstate.checkpoint.restore import RestoredSnapshot, RestorePlan
-from sparkstate.driver.epoch_loop import EpochLoop
-from sparkstate.driver.epoch_pipeline import EpochPipeline
-from sparkstate.driver.parts import Origin
 from sparkstate.functions import KeyedProcessFunction
 from sparkstate.serde.types import Types
-from sparkstate.spark import capture, feeding
-from sparkstate.spark.epochs import EpochRunner
+from sparkstate.spark import feeding
 from sparkstate.spark.fed_rows import FedRows, FedSlot
-from sparkstate.spark.watermarks import SourceTime, Watermarks
+from sparkstate.spark.watermarks import Watermarks
 from sparkstate.state.descriptors import ValueStateDescriptor
 from sparkstate.state.ttl import StateTtlConfig, Time
 from sparkstate.testing.manual_clock import ManualClock
 
 cloudpickle.register_pickle_by_value(__import__(__name__, fromlist=["x"]))
-IDLE_MS = 30_000
 BY_THE_CLOCK, BY_THE_WATERMARK, EXPIRES, AGAIN = 1, 2, 3, 4
 """What a row asks for: a timer of processing time, one of event time, a value that expires, a timer that sets itself
 anew."""
@@ -82,55 +75,20 @@ class _Feeding:
         return FedRows({0: FedSlot(1, rows.num_rows)}, {})
 
 
-class Job:
-    """Its checkpoints are due at the end of every epoch. Of its two partitions, one is behind until it is idle."""
+class Job(IdleJob):
+    """Its rows are the frames of its epochs."""
 
     def __init__(self, folder: Path) -> None:
+        super().__init__(folder, ManualClock(0), 200)
         self._folder = folder
-        self.running = Running(folder, interval_s=0.0)
-        self.time = ManualClock(0)
-        declared: Any = SimpleNamespace(operators={}, sinks=(), sources=())
-        session: Any = None
-        of_partitions = SourceTime(0, IDLE_MS, 0, ("partition",))
-        self.runner = EpochRunner(
-            session,
-            declared,
-            slots.KEY_SPACE,
-            self.running.group,
-            Watermarks((of_partitions,)).advance({(0, "a"): 200, (0, "b"): 50}, 0),
-            self.time,
-            phases.Phases("driver", self.time, {}),
-            lambda: None,
-            60.0,
-        )
         feedings: Any = {"sum": _Feeding(self.running.slot)}
         self.runner._feedings = feedings
-        context = SimpleNamespace(view=self.running.view, clock=self.time, reached=lambda _: None)
-        parts: Any = SimpleNamespace(context=context)
-        query: Any = SimpleNamespace(position=lambda *_: capture.CapturedPosition())
-        pauses: Any = SimpleNamespace(hold_back=lambda *_: None)
-        origin = Origin(RestoredSnapshot(RestorePlan("empty", "nothing was found")), 1, slots.KEY_SPACE)
-        self._loop = EpochLoop(
-            parts, origin, query, self.runner, self.running.checkpoints, pauses, EpochPipeline()
-        )
-        self._epoch = -1
-
-    def run(self, rows: pa.RecordBatch | None = None) -> None:
-        """An epoch, and the checkpoint that may follow it. Without rows the heartbeat alone has started it."""
-        self._epoch += 1
-        frame: Any = rows
-        self._loop.on_epoch(frame, self._epoch)
-        self.running.checkpoints.wait()
 
     def rest(self, seconds: float) -> None:
         """Idle epochs, one a second."""
         for _ in range(int(seconds)):
             self.time.advance(1000)
             self.run()
-
-    @property
-    def completed(self) -> int:
-        return self.running.view.status().checkpoints_completed
 
     def total(self) -> str:
         return self.running.slot.value("a")
@@ -151,10 +109,6 @@ class Job:
 
     def published_rows(self) -> int:
         return sum(len(pq.read_table(path)) for path in self.running.out.glob("part-*"))
-
-    def close(self) -> None:
-        self.runner.close()
-        self.running.close()
 
 
 @pytest.fixture

@@ -209,8 +209,7 @@ def test_rows_that_have_more_bytes_than_the_state_do_not_wait(sides):
 
 def test_rows_that_take_too_many_runs_are_processed_before_the_epoch_ends(sides, monkeypatch):
     """One batch of each run is in memory while they are merged, so their number has a bound."""
-    monkeypatch.setattr(budget, "MOST_RUNS", 2)
-    monkeypatch.setattr("sparkstate.operators.common.overlay_operator.MOST_RUNS", 2)
+    monkeypatch.setattr(budget, "_MOST_RUNS", 2)
     users = USERS["text"]
     small, large = sides("text", Trail()), sides("text", Trail(), None)
     for number in (1, 2):

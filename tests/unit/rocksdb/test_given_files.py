@@ -27,8 +27,7 @@ def row_order(key: int) -> tuple[int, int]:
 
 def give(slot: Any, store: RocksDBShardStore, values: dict[int, Any]) -> None:
     """An epoch whose values come in the order of their keys."""
-    spill = slot.factory.create_spill({0: store}, [0] * 128, slot.folder())
-    spill.expect_order()
+    spill = slot.factory.create_ordered_spill({0: store}, [0] * 128, slot.folder())
     change = cells.values({key: values[key] for key in sorted(values, key=row_order)}, SPEC)
     spill.add([change], cells.groups([change]))
     assert not spill.table(SPEC).ordered.is_sealed

@@ -115,8 +115,7 @@ def test_files_of_rows_in_order_become_parts_as_well(make_slot):
     keys = sorted(range(MANY), key=lambda key: (group_of(key), key))
     change = cells.values(dict.fromkeys(keys, "x"), spec)
     for _ in range(3):  # the first makes the state large, the second sees it
-        spill = slot.factory.create_spill({0: store}, [0] * 128, slot.folder())
-        spill.expect_order()
+        spill = slot.factory.create_ordered_spill({0: store}, [0] * 128, slot.folder())
         spill.add([change], cells.groups([change]))
         spill.commit()
         spill.close()

@@ -17,6 +17,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 from support.backends import cells
+from support.backends.spilled import KEY_SPACE, TwoStores
 from support.faults import tried
 from support.machine import volumes
 
@@ -24,15 +25,10 @@ from sparkstate import errors
 from sparkstate.backends import base
 from sparkstate.backends.base import DELETED, NamespacedCell, StateKind, TableChanges, TableSpec
 from sparkstate.backends.rocksdb import layout, ordered_rows
-from sparkstate.backends.rocksdb.factory import RocksDBStoreFactory
-from sparkstate.keygroups import KeySpace
 from sparkstate.serde.types import Types
-from sparkstate.settings import MIB, StateBackendSettings
-from sparkstate.testing import ManualClock
+from sparkstate.settings import MIB
 
-SPACE = KeySpace(128, 2)
 SPEC = TableSpec("op", "name", StateKind.VALUE, Types.LONG(), Types.STRING())
-SHARD_OF = [SPACE.shard_of_key_group(group) for group in range(128)]
 KEYS = st.integers(-40, 40)
 SPACES = st.sampled_from([None, None, None, 0, "n"])
 VALUES = st.text(max_size=3) | st.just(DELETED)
@@ -45,28 +41,20 @@ def cell_of(key: int, space: Any) -> Any:
 CELLS = st.builds(cell_of, KEYS, SPACES)
 
 
-class Spilled:
-    """A spill that expects order above two stores, and what there has to be, by cell."""
+class Spilled(TwoStores):
+    """A spill that expects order, and what there has to be, by cell. ``stores``: another folder for these."""
 
     def __init__(self, folder: Path, stores: Path | None = None) -> None:
-        managed = StateBackendSettings(type="rocksdb", managed_memory_bytes=8 * MIB)
-        self.factory = RocksDBStoreFactory(managed, folder / "factory", ManualClock())
+        super().__init__(stores or folder)
         self.folder = folder
-        self.stores = {
-            shard: self.factory.create(
-                shard, SPACE.key_groups_of_shard(shard), (stores or folder) / str(shard)
-            )
-            for shard in range(2)
-        }
         self.state: dict[Any, Any] = {}
         self.numbers = iter(range(1_000_000))
         self.begin()
 
     def begin(self) -> None:
-        self.spill = self.factory.create_spill(
-            self.stores, SHARD_OF, self.folder / f"spill-{next(self.numbers)}"
+        self.spill = self.factory.create_ordered_spill(
+            self.stores, self.shard_of, self.folder / f"spill-{next(self.numbers)}"
         )
-        self.spill.expect_order()
         self.given = dict(self.state)
 
     def add(self, added: dict[Any, Any]) -> None:
@@ -88,12 +76,6 @@ class Spilled:
         expected = {cell: value for cell, value in expected.items() if value is not DELETED}
         wanted = [expected.get(cell) for cell in asked]
         assert [table_of(group).get(group, cell) for group, cell in zip(groups, asked, strict=True)] == wanted
-
-    def close(self) -> None:
-        self.spill.close()
-        for store in self.stores.values():
-            store.close()
-        self.factory.close()
 
 
 def groups_of(added: dict[Any, Any]) -> dict[Any, int]:
@@ -157,7 +139,9 @@ class Life(RuleBasedStateMachine):
         self.behind = sorted(range(-40, 41), key=row_order)
         every = [cell_of(key, space) for key in range(-40, 41) for space in (None, 0, "n")]
         self.spilled.look(
-            lambda group: self.spilled.stores[SHARD_OF[group]].table(SPEC), self.spilled.state, every
+            lambda group: self.spilled.stores[self.spilled.shard_of[group]].table(SPEC),
+            self.spilled.state,
+            every,
         )
 
     @precondition(lambda self: self.spilled.state)
@@ -174,7 +158,9 @@ class Life(RuleBasedStateMachine):
             taken = folder / f"snapshot-{shard}"
             taken.mkdir(parents=True)
             snapshot = store.prepare_snapshot(1, taken, canonical=canonical)
-            restored = spilled.factory.create(shard, SPACE.key_groups_of_shard(shard), folder / str(shard))
+            restored = spilled.factory.create(
+                shard, KEY_SPACE.key_groups_of_shard(shard), folder / str(shard)
+            )
             restored.restore({file.name: file.path for file in snapshot.files()}, snapshot.format)
             snapshot.release()
             store.close()
@@ -239,7 +225,7 @@ def test_the_last_key_may_come_again_and_ends_no_order(spilled):
     assert not spilled.ordered.is_sealed
     spilled.look(lambda _: spilled.spill.table(SPEC), spilled.given, keys[-1:])
     spilled.commit()
-    table = spilled.stores[SHARD_OF[cells.group_of(keys[49])]].table(SPEC)
+    table = spilled.stores[spilled.shard_of[cells.group_of(keys[49])]].table(SPEC)
     assert table.get(cells.group_of(keys[49]), keys[49]) == "again"
 
 
@@ -249,7 +235,7 @@ def test_stores_take_no_change_any_more_after_files_were_given_to_only_some_of_t
     spilled.spill.close()
     spilled.begin()
     spilled.add(dict.fromkeys(in_order(200), "new"))
-    spilled.spill._write([spilled.spill.table(SPEC).seal()])
+    spilled.spill._write([spilled.spill.table(SPEC).seal(spilled.ordered)])
     spilled.ordered.files[1][0].unlink()
     with pytest.raises(errors.SparkstateError):
         spilled.spill.commit()
@@ -318,7 +304,7 @@ def test_files_that_have_to_be_read_are_not_copied(spilled):
     given = [path.read_bytes() for path in stored if path.stat().st_ino in seen]
     assert sorted(given) == sorted(before)
     spilled.spill.close()
-    spilled.look(lambda group: spilled.stores[SHARD_OF[group]].table(SPEC), spilled.given, keys)
+    spilled.look(lambda group: spilled.stores[spilled.shard_of[group]].table(SPEC), spilled.given, keys)
 
 
 def test_files_are_given_to_stores_on_another_device(tmp_path):
@@ -330,7 +316,9 @@ def test_files_are_given_to_stores_on_another_device(tmp_path):
                 spilled.add(dict.fromkeys(keys, value))
                 spilled.look(lambda _: spilled.spill.table(SPEC), spilled.given, keys[:1])
                 spilled.commit()
-            spilled.look(lambda group: spilled.stores[SHARD_OF[group]].table(SPEC), spilled.state, keys)
+            spilled.look(
+                lambda group: spilled.stores[spilled.shard_of[group]].table(SPEC), spilled.state, keys
+            )
             assert [path for path in volume.path.rglob("*") if path.name.startswith("ordered")] == []
         finally:
             spilled.close()
@@ -344,7 +332,7 @@ def test_large_rows_of_the_last_key_wait_for_no_more_than_a_mebibyte(spilled):
     spilled.look(lambda _: spilled.spill.table(SPEC), spilled.given, list(spilled.given))
     spilled.commit()
     spilled.look(
-        lambda group: spilled.stores[SHARD_OF[group]].table(SPEC), spilled.state, list(spilled.state)
+        lambda group: spilled.stores[spilled.shard_of[group]].table(SPEC), spilled.state, list(spilled.state)
     )
 
 

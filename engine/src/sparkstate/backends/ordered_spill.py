@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-
-@runtime_checkable
-class OrderedSpill(Protocol):
-    """A spill that takes less time where the keys of each addition lie behind those of the additions before."""
-
-    def expect_order(self) -> None:
-        """The additions will come in the order of key groups and keys, nearly all of them. Call it before the first
-        one. An addition out of order is taken as well, and costs more from then on."""
+from sparkstate.backends.base import ShardStore, Spill
 
 
 @runtime_checkable
-class OrderedSpills(Protocol):
-    """A factory that makes such spills."""
+class OrderedSpillingFactory(Protocol):
+    """A ``SpillingFactory`` whose spills take less time where the keys of each addition lie behind those before."""
 
-    makes_ordered_spills: bool
+    def create_ordered_spill(
+        self, stores: Mapping[int, ShardStore], shard_of: Sequence[int], directory: Path
+    ) -> Spill:
+        """As ``create_spill``. Nearly all additions will come in the order of key groups and keys. One out of order is
+        taken as well, and costs more from then on."""

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import shutil
 import tempfile
@@ -25,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from sparkstate import errors
+from sparkstate import errors, local_disk
 from sparkstate.spark import source_log
 from sparkstate.spark.position import PART_BYTES, Part, Position, packed
 
@@ -114,10 +113,7 @@ def take(
     left_out = set(folders[used:])
     for number, path in enumerate(_of_sources(directory, log_offsets(entry, folders), left_out)):
         link = linked[str(path.relative_to(directory))] = folder / str(number)
-        try:
-            os.link(path, link)
-        except OSError:  # a file system without links
-            shutil.copyfile(path, link)
+        local_disk.link_or_copy(path, link)
     return CapturedPosition(epoch, files, linked, folder)
 
 

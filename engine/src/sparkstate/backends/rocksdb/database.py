@@ -7,14 +7,13 @@ does not survive a fork. Reads, writes and flushes go through this class; the re
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import rocksdict
 
-from sparkstate import errors
+from sparkstate import errors, local_disk
 from sparkstate.backends.rocksdb import failures
 from sparkstate.backends.rocksdb.family import Family, FamilyWrites, batches, close_quietly
 from sparkstate.backends.rocksdb.reading import Reads
@@ -167,17 +166,11 @@ class Database:
         the interpreter lock held, and a slot that gives no sign of life for long counts as lost."""
         near = self.path / f"{path.parent.name}-{path.name}"
         near.unlink(missing_ok=True)  # a name that RocksDB could not remove may be that of a file in use
-        try:
-            if keep:
-                os.link(path, near)
-            else:
-                path.rename(near)
-        except OSError:  # another device, or a file system without hard links
-            shutil.copyfile(path, near)
+        if not local_disk.link_or_copy(path, near):
             with near.open("rb") as copied:
                 os.fsync(copied.fileno())
-            if not keep:
-                path.unlink()
+        if not keep:
+            path.unlink()
         return near
 
     def fail(self, error: Exception) -> None:

@@ -122,8 +122,6 @@ class RocksDBStoreFactory:
                 self._private[id(store)] = private
             return store
 
-    makes_ordered_spills = True
-
     @property
     def overlay_bytes(self) -> int | None:
         """See ``SpillingFactory``; unmanaged memory has no bound."""
@@ -131,6 +129,17 @@ class RocksDBStoreFactory:
 
     def create_spill(self, stores: Mapping[int, Any], shard_of: Sequence[int], directory: Path) -> RocksSpill:
         """See ``SpillingFactory``; ``stores`` are of this factory."""
+        return self._make_spill(stores, shard_of, directory, expects_order=False)
+
+    def create_ordered_spill(
+        self, stores: Mapping[int, Any], shard_of: Sequence[int], directory: Path
+    ) -> RocksSpill:
+        """See ``OrderedSpillingFactory``."""
+        return self._make_spill(stores, shard_of, directory, expects_order=True)
+
+    def _make_spill(
+        self, stores: Mapping[int, Any], shard_of: Sequence[int], directory: Path, *, expects_order: bool
+    ) -> RocksSpill:
         options = self._store_options()
         spill = RocksSpill(
             stores,
@@ -138,6 +147,7 @@ class RocksDBStoreFactory:
             directory,
             new_options=self._new_spill_options,
             new_file_options=lambda: self._build(self.options, 1)[0],
+            expects_order=expects_order,
             write_batch_bytes=options.write_batch_bytes,
             row_limit=options.row_limit,
             clock=self._clock,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from sparkstate import local_disk
 from sparkstate.backends import canonical
 from sparkstate.backends.base import TIMER_KINDS, StateKind, TableSpec
 from sparkstate.backends.heap_timers import HeapTimerTable
@@ -35,12 +35,9 @@ def place(source: Path, target: Path) -> None:
     """Link where that is possible. Files that RocksDB may write to are copied,
     because the source belongs to someone else."""
     if source.suffix == ".sst":
-        try:
-            os.link(source, target)
-        except OSError:
-            shutil.copyfile(source, target)
-        return
-    shutil.copyfile(source, target)
+        local_disk.link_or_copy(source, target)
+    else:
+        shutil.copyfile(source, target)
 
 
 def move_timers(spec: TableSpec, family: Family, table: HeapTimerTable) -> FamilyWrites:

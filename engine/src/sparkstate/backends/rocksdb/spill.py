@@ -39,7 +39,8 @@ from sparkstate.serde import composite
 
 class RocksSpill:
     """A ``Spill`` in a ``directory`` of its own. ``has_room``: whether it may take so many more bytes of memory.
-    ``new_file_options`` makes the options of a shard store's files."""
+    ``new_file_options`` makes the options of a shard store's files. ``expects_order``: its additions come in the
+    order of their keys (``OrderedSpillingFactory``)."""
 
     def __init__(
         self,
@@ -49,6 +50,7 @@ class RocksSpill:
         *,
         new_options: NewOptions,
         new_file_options: Callable[[], Any],
+        expects_order: bool,
         write_batch_bytes: int,
         row_limit: int,
         clock: Clock,
@@ -64,7 +66,7 @@ class RocksSpill:
         self._make_room = make_room
         self._has_room = has_room
         self._new_file_options = new_file_options
-        self._expects_order = False
+        self._expects_order = expects_order
         self._positions = tables.PositionCounter()
         self._tables: dict[tuple[str, str], Any] = {}
         self._new_database = functools.partial(Database, directory / "db", new_options, (), clock, reads)
@@ -73,10 +75,6 @@ class RocksSpill:
         self._db: Database | None = None
         self.is_closed = False
         """Whether it was given up; it takes no memory then."""
-
-    def expect_order(self) -> None:
-        """See ``OrderedSpill``."""
-        self._expects_order = True
 
     def database(self) -> Database | None:
         """The open database; None before the first row and after ``close``."""
@@ -136,7 +134,7 @@ class RocksSpill:
 
     def _read_back(self, table: SpilledValues, ordered: OrderedRows) -> Family:
         """The rows that came in order, as they have to be read."""
-        self._write([table.seal()])
+        self._write([table.seal(ordered)])
         database = self._open()
         family = database.family(f"{layout.family_name(table.spec)}/ordered")
         # The commit gives the same files to the shard stores. RocksDB notes their place among the rows elsewhere.
@@ -194,9 +192,9 @@ class RocksSpill:
         count = self._positions.following
         bases = {shard: store.take_positions(count) for shard, store in self._stores.items()}
         for table in self._tables.values():
-            if isinstance(table, SpilledValues) and table.ordered is not None:
-                self._write([table.seal()])
-                spill_commit.give_files(table.spec, table.ordered.files, self._stores)
+            if isinstance(table, SpilledValues) and (ordered := table.ordered) is not None:
+                self._write([table.seal(ordered)])
+                spill_commit.give_files(table.spec, ordered.files, self._stores)
             if table.family is not None:
                 spill_commit.copy_rows(table.spec, table.family, self._stores, self._shard_of, bases)
             if isinstance(table, SpilledColumns):

@@ -185,7 +185,7 @@ class SpilledValues(SpilledTable):
             if ordered.takes(min(writes.keys)):
                 writes = self._deletions(ordered.add(dict(zip(writes.keys, writes.values, strict=True))))
             elif not ordered.is_sealed:
-                yield self.seal()
+                yield self.seal(ordered)
             yield writes
 
     def _in_order(self, changes: TableChanges, kgs: Mapping[Any, int]) -> TableChanges:
@@ -196,9 +196,9 @@ class SpilledValues(SpilledTable):
         changed.values = {cells[place]: changes.values[cells[place]] for place in order}
         return changed
 
-    def seal(self) -> FamilyWrites:
+    def seal(self, ordered: OrderedRows) -> FamilyWrites:
         """Rows do not come in order any more. The rows that did need these deletions."""
-        return self._deletions([] if self.ordered is None else self.ordered.seal())
+        return self._deletions(ordered.seal())
 
     def _deletions(self, rows: list[bytes]) -> FamilyWrites:
         return FamilyWrites(self.family, [], rows, [GONE] * len(rows))

@@ -28,7 +28,7 @@ from sparkstate.operators.base import EpochChanges, StateImage, Sweep
 from sparkstate.operators.common import garbage, intake
 from sparkstate.operators.common.checkpoint_hooks import CheckpointHooks
 from sparkstate.operators.common.outputs import Outputs
-from sparkstate.operators.memory.budget import MOST_RUNS, EpochBudget
+from sparkstate.operators.memory.budget import EpochBudget
 from sparkstate.operators.rows import key_order, sorting
 from sparkstate.operators.spec import JobFacts, KeyedSpec, Restored
 from sparkstate.operators.state import changes, handles, inspection
@@ -207,7 +207,7 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
             if self.spec.sort_by_event_time or overlay.by_key:
                 overlay.held.append(batch)
                 self._make_room(overlay)
-                if overlay.by_key and overlay.files is not None and overlay.files.runs >= MOST_RUNS:
+                if overlay.by_key and self._bounded.has_too_many_runs(overlay):
                     self._process_held(overlay)
                     overlay.by_key = False
             elif batch.num_rows:
@@ -308,6 +308,12 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
         if self._budget is not None:
             self._budget.make_room(self._tables, overlay, rows)
 
+    @property
+    def _bounded(self) -> EpochBudget:
+        """The budget of an overlay whose rows wait for the order of their keys."""
+        assert self._budget is not None
+        return self._budget
+
     def _process_held(self, overlay: Overlay) -> None:
         runs = overlay.files.take_runs() if overlay.files is not None else []
         column, held = overlay.sort_column, overlay.held
@@ -316,8 +322,8 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
         overlay.held = []
         batches: Iterable[pa.RecordBatch]
         batches = sorting.merge(runs, held, column) if runs else sorting.sort(held, column)
-        if overlay.by_key and self._budget is not None and (size := self._budget.part_bytes) is not None:
-            batches = key_order.by_key(batches, self.spec.key_columns, size)
+        if overlay.by_key:
+            batches = key_order.by_key(batches, self.spec.key_columns, self._bounded.part_bytes)
         for batch in batches:
             if overlay.dropped:  # the other rows need not be merged
                 return

@@ -12,7 +12,7 @@ from typing import Final
 import pyarrow as pa
 
 from sparkstate.backends.base import ShardStore, Spill, SpillingFactory
-from sparkstate.backends.ordered_spill import OrderedSpill, OrderedSpills
+from sparkstate.backends.ordered_spill import OrderedSpillingFactory
 from sparkstate.operators.memory import spilling, weighing
 from sparkstate.operators.rows.files import EpochFiles
 from sparkstate.operators.state.overlay import Overlay
@@ -25,7 +25,7 @@ _UNKNOWN_ROW_BYTES: Final = 1000
 _LEAST_ROWS: Final = 1024
 _SMALL: Final = 8
 """Less than this part of the bound is not worth a file of its own."""
-MOST_RUNS: Final = 16
+_MOST_RUNS: Final = 16
 """Runs of rows that wait for the order of their keys. A batch of each is in memory while they are merged, and these
 take a quarter of what overlays may."""
 
@@ -56,17 +56,19 @@ class EpochBudget:
         return self.limit_bytes if self._factory is not None else None
 
     @property
-    def part_bytes(self) -> int | None:
-        """Bytes of rows that may be looked at together; None: there is no bound."""
-        return None if (bound := self.bound_bytes) is None else bound // _PARTS // _COMMIT_FACTOR
-
-    @property
     def pays_order(self) -> bool:
         """Whether overlays on disk cost less where rows come in the order of their keys."""
-        factory = self._factory
-        return self.bound_bytes is not None and (
-            isinstance(factory, OrderedSpills) and factory.makes_ordered_spills
-        )
+        return self.bound_bytes is not None and isinstance(self._factory, OrderedSpillingFactory)
+
+    @property
+    def part_bytes(self) -> int:
+        """Bytes of rows that may be looked at together, within the bound, which there is."""
+        assert self.bound_bytes is not None
+        return self.bound_bytes // _COMMIT_FACTOR // _PARTS
+
+    def has_too_many_runs(self, overlay: Overlay) -> bool:
+        """Whether no further rows may wait for the order of their keys."""
+        return overlay.files is not None and overlay.files.runs >= _MOST_RUNS
 
     def waiting_bytes(self, most: int) -> int:
         """How many bytes of batches may wait in memory for their turn, for each attempt: ``most``, or less."""
@@ -130,10 +132,11 @@ class EpochBudget:
                 self.write_outputs(overlay)
             # None are left while those that waited are processed: they count until that is done.
             if overlay.held and weighing.held_bytes(overlay) > small:
-                spilling.sort_to_disk(overlay, self.files_of(overlay), allowed // _PARTS // MOST_RUNS)
+                spilling.sort_to_disk(overlay, self.files_of(overlay), self.part_bytes // _MOST_RUNS)
         overlay.weight = weighing.weigh(overlay)
-        if self.used_bytes() > allowed and weighing.state_bytes(overlay) > small:
+        if self.used_bytes() > allowed and (size := weighing.state_bytes(overlay)) > small:
             self.move_to_disk(tables, overlay)
+            overlay.moved_bytes += size
             overlay.weight = weighing.weigh(overlay)
             moved = True
         self.spilled += 1
@@ -141,7 +144,6 @@ class EpochBudget:
 
     def move_to_disk(self, tables: OperatorTables, overlay: Overlay) -> None:
         """Entries and timers of the overlay go to its spill; its keys get new numbers."""
-        overlay.moved_bytes += weighing.state_bytes(overlay)
         spilling.move_to_disk(tables, overlay, self.spill_of(overlay, tables.stores, tables.shard_of))
 
     def write_outputs(self, overlay: Overlay) -> None:
@@ -161,11 +163,14 @@ class EpochBudget:
 
     def spill_of(self, overlay: Overlay, stores: Mapping[int, ShardStore], shard_of: Sequence[int]) -> Spill:
         """The overlay's spill, made if there is none yet; it goes with it."""
-        assert self._factory is not None
+        factory = self._factory
+        assert factory is not None
         if overlay.spill is None:
-            spill = overlay.spill = self._factory.create_spill(stores, shard_of, self._new_directory())
-            if overlay.by_key and isinstance(spill, OrderedSpill):
-                spill.expect_order()
+            directory = self._new_directory()
+            if overlay.by_key and isinstance(factory, OrderedSpillingFactory):
+                overlay.spill = factory.create_ordered_spill(stores, shard_of, directory)
+            else:
+                overlay.spill = factory.create_spill(stores, shard_of, directory)
             weakref.finalize(overlay, overlay.spill.close)
         return overlay.spill
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkstate import columns
+from sparkstate.operators.rows import sorting
 from sparkstate.serde import scalars
 from sparkstate.serde.containers import TupleType
 from sparkstate.serde.typeinfo import TypeInformation
@@ -40,7 +41,7 @@ def by_key(
         waiting.append(batch)
         count += batch.num_rows
         size += batch.nbytes
-        part_rows = rows_in(part_bytes, size, count, _LEAST_ROWS, _MOST_ROWS)
+        part_rows = sorting.rows_in(part_bytes, size, count, _LEAST_ROWS, _MOST_ROWS)
         if count < part_rows:
             continue
         table = pa.Table.from_batches(waiting)
@@ -54,12 +55,6 @@ def by_key(
         size = sum(each.nbytes for each in waiting)
     if count:
         yield from _sorted(pa.Table.from_batches(waiting), key_columns)
-
-
-def rows_in(size: int, known_bytes: int, known_rows: int, least: int, most: int) -> int:
-    """How many rows have ``size`` bytes, if they are as wide as the known ones: from ``least`` to ``most``."""
-    width = known_bytes // max(1, known_rows)
-    return max(least, min(most, size // max(1, width)))
 
 
 def _last_group(table: pa.Table) -> int:

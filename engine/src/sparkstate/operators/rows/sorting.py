@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkstate.functions import MIN_WATERMARK
-from sparkstate.operators.rows import files, key_order
+from sparkstate.operators.rows import files
 
 SLICE_ROWS = 65_536
 """Rows in a batch that was sorted in memory."""
@@ -43,8 +43,14 @@ def sort_run(
     rows = _RUN_ROWS
     if batch_bytes is not None:
         sizes = sum(batch.nbytes for batch in batches), sum(batch.num_rows for batch in batches)
-        rows = key_order.rows_in(batch_bytes, *sizes, _LEAST_RUN_ROWS, _RUN_ROWS)
+        rows = rows_in(batch_bytes, *sizes, _LEAST_RUN_ROWS, _RUN_ROWS)
     return sort(batches, column, rows)
+
+
+def rows_in(size: int, known_bytes: int, known_rows: int, least: int, most: int) -> int:
+    """How many rows have ``size`` bytes, if they are as wide as the known ones: from ``least`` to ``most``."""
+    width = known_bytes // max(1, known_rows)
+    return max(least, min(most, size // max(1, width)))
 
 
 def merge(runs: Sequence[Path], last: Sequence[pa.RecordBatch], column: str) -> Iterator[pa.RecordBatch]:

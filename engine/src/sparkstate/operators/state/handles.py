@@ -171,7 +171,7 @@ class ValueStateHandle(StateHandle, api.ValueState[Any]):
             self.newest_space = max(self.newest_space, table.pairs.newest_space())
         # A namespace beside the pairs may equal a number, as True equals 1.
         numbers = [int(space) for space in table.rooms if isinstance(space, int)]
-        self.newest_space = max(self.newest_space, *numbers) if numbers else self.newest_space
+        self.newest_space = max([self.newest_space, *numbers])
 
     @property
     def pairs(self) -> PairEntries | None:

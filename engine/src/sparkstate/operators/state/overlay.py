@@ -262,7 +262,7 @@ class Overlay:
     row_bytes: int = 0
     """Bytes of the rows that came."""
     moved_bytes: int = 0
-    """Bytes of entries and timers that went to disk, as estimated in memory."""
+    """Bytes of entries and timers that went to disk to make room, as estimated in memory."""
     has_rows: bool = False
     """Whether any row came, counted or not."""
     late_rows: int = 0
