@@ -251,7 +251,7 @@ def test_a_spill_that_was_given_up_makes_no_folder_again(spilled):
     spilled.spill.close()
     row = layout.RowCodec(SPEC).row
     with pytest.raises(errors.StateError, match="given up"):
-        ordered.add({row(cells.group_of(key), key): b"\x01x" for key in keys[50:]})
+        ordered.add([row(cells.group_of(key), key) for key in keys[50:]], [b"x"] * 50)
     assert not folder.exists()
 
 

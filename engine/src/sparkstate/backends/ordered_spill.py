@@ -3,10 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
-from sparkstate.backends.base import ShardStore, Spill
+import numpy as np
+
+from sparkstate.backends import value_columns
+from sparkstate.backends.base import ShardStore, Spill, TableSpec
+from sparkstate.backends.long_index import Longs
+from sparkstate.backends.value_columns import KeyGroups
+
+
+@dataclass(frozen=True)
+class LongValues:
+    """Changes of a table of values by whole-number keys, in the default namespace; no key twice."""
+
+    spec: TableSpec
+    keys: Longs
+    key_groups: KeyGroups
+    values: Sequence[Any]
+    """Stored forms; None: deleted."""
+
+    def row_order(self) -> Any:
+        """Places in the order of their stored rows."""
+        keys, groups = self.keys, self.key_groups
+        is_same = groups[1:] == groups[:-1]
+        if (np.where(is_same, keys[1:] > keys[:-1], groups[1:] > groups[:-1])).all():
+            return np.arange(len(keys))
+        return value_columns.row_order(keys, groups)
+
+
+@runtime_checkable
+class OrderedSpill(Spill, Protocol):
+    """A spill that takes changes by whole-number keys as arrays, without an object for each."""
+
+    def takes_longs(self, spec: TableSpec) -> bool:
+        """Whether :meth:`add_longs` takes changes of this table."""
+
+    def add_longs(self, changes: LongValues) -> None:
+        """As ``add``."""
 
 
 @runtime_checkable

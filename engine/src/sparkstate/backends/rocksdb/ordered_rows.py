@@ -12,7 +12,7 @@ in the files, because a reader could not tell it from a row that was never there
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,8 +33,7 @@ _FILE_BYTES: Final = 64 << 20
 
 
 class OrderedRows:
-    """``new_options`` makes the options of a shard store's files. Values begin with the byte that says what they mean
-    (``spill``). One thread at a time."""
+    """``new_options`` makes the options of a shard store's files. One thread at a time."""
 
     def __init__(
         self,
@@ -47,7 +46,9 @@ class OrderedRows:
         self._directory = directory
         self._shard_of = shard_of
         self._new_options = new_options
-        self._waiting: dict[bytes, bytes] = {}
+        self._behind = _behind(shard_of)
+        self._waiting: dict[bytes, bytes | None] = {}
+        """By row, in order; None: deleted."""
         self._written = b""
         """The last row that does not wait any more."""
         self._writer: Any = None
@@ -63,21 +64,28 @@ class OrderedRows:
         return not self.is_sealed and row > self._written
 
     def waiting(self, rows: Sequence[bytes]) -> list[bytes | None]:
-        """For each of these rows, which :meth:`takes` takes, its value; None: it was not added."""
+        """For each of these rows, which :meth:`takes` takes, its value and before it what it means; None: it was not
+        added."""
         if not self._waiting:
             return [None] * len(rows)
-        return [self._waiting.get(row) for row in rows]
+        return [_marked(self._waiting[row]) if row in self._waiting else None for row in rows]
 
-    def add(self, changed: Mapping[bytes, bytes]) -> list[bytes]:
-        """Add rows that :meth:`takes` takes; the rows to mark as deleted."""
-        self._waiting.update(changed)
-        rows = sorted(self._waiting)
-        last = bisect.bisect_left(rows, self._key_of(rows[-1])) if rows else 0
-        return self._write(rows[:last] if self._may_wait(rows[last:]) else rows)
+    def add(self, rows: list[bytes], values: list[bytes | None]) -> list[bytes]:
+        """Add rows in their order, of which :meth:`takes` takes the first. A value of None deletes. The rows to mark as
+        deleted."""
+        if not rows:
+            return []
+        rows, values = self._with_waiting(rows, values)
+        last = bisect.bisect_left(rows, self._key_of(rows[-1]))
+        if not self._may_wait(values[last:]):
+            last = len(rows)
+        self._waiting = dict(zip(rows[last:], values[last:], strict=True))
+        return self._write(rows[:last], values[:last])
 
     def seal(self) -> list[bytes]:
         """No row is added any more, and the files are complete; the rows to mark as deleted."""
-        gone = self._write(sorted(self._waiting), is_end=True)
+        waiting, self._waiting = self._waiting, {}
+        gone = self._write([*waiting], [*waiting.values()], is_end=True)
         self.is_sealed = True
         return gone
 
@@ -93,12 +101,28 @@ class OrderedRows:
         _, key, _, _ = self._codec.split(row)
         return row[: composite.KEY_GROUP_BYTES + len(key)]
 
-    def _may_wait(self, rows: Sequence[bytes]) -> bool:
-        if len(rows) > _MOST_WAITING:
-            return False
-        return len(rows) <= 1 or sum(len(self._waiting[row]) for row in rows) <= _MOST_WAITING_BYTES
+    def _with_waiting(
+        self, rows: list[bytes], values: list[bytes | None]
+    ) -> tuple[list[bytes], list[bytes | None]]:
+        """Those that wait, and then these; a row that is in both has its new value."""
+        before = self._waiting
+        if not before:
+            return rows, values
+        if next(reversed(before)) < rows[0]:
+            return [*before, *rows], [*before.values(), *values]
+        merged = before | dict(zip(rows, values, strict=True))
+        rows = sorted(merged)
+        return rows, [merged[row] for row in rows]
 
-    def _write(self, rows: Sequence[bytes], *, is_end: bool = False) -> list[bytes]:
+    def _may_wait(self, values: Sequence[bytes | None]) -> bool:
+        """Values of rows of one key."""
+        if len(values) > _MOST_WAITING:
+            return False
+        return len(values) <= 1 or sum(map(len, filter(None, values))) <= _MOST_WAITING_BYTES
+
+    def _write(
+        self, rows: Sequence[bytes], values: Sequence[bytes | None], *, is_end: bool = False
+    ) -> list[bytes]:
         """Rows that do not wait any more; the rows to mark as deleted. If it fails, some of them are nowhere, and a
         user's function may catch the error of a read that wrote them. So everything is refused from then on."""
         if self._failed is not None:
@@ -108,7 +132,7 @@ class OrderedRows:
             )
         try:
             with failures.translated(self._directory, "writing"):
-                gone = self._put(rows)
+                gone = self._put(rows, values)
                 if is_end or (self._writer is not None and self._writer.file_size() > _FILE_BYTES):
                     self._end_file()
         except Exception as error:
@@ -118,23 +142,35 @@ class OrderedRows:
             self._written = rows[-1]
         return gone
 
-    def _put(self, rows: Sequence[bytes]) -> list[bytes]:
-        gone = []
-        for row, value in self._taken(rows):
-            if value[:1] == GONE:
-                gone.append(row)
+    def _put(self, rows: Sequence[bytes], values: Sequence[bytes | None]) -> list[bytes]:
+        gone: list[bytes] = []
+        start = 0
+        while start < len(rows):
+            key_group = composite.decode_key_group(rows[start])
+            behind = self._behind[key_group]
+            if composite.decode_key_group(rows[-1]) < behind:
+                end = len(rows)
             else:
-                self._writer_of(row)[row] = value[len(STANDS) :]
+                end = bisect.bisect_left(rows, composite.encode_key_group(behind), start)
+            gone += self._put_in_shard(self._shard_of[key_group], rows[start:end], values[start:end])
+            start = end
         return gone
 
-    def _taken(self, rows: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
-        for row in rows:
-            yield row, self._waiting.pop(row)
+    def _put_in_shard(self, shard: int, rows: Sequence[bytes], values: Sequence[bytes | None]) -> list[bytes]:
+        gone: list[bytes] = []
+        writer: Any = None  # RocksDB refuses a file without rows
+        for row, value in zip(rows, values, strict=True):
+            if value is None:
+                gone.append(row)
+                continue
+            if writer is None:
+                writer = self._writer_of(shard)
+            writer[row] = value
+        return gone
 
-    def _writer_of(self, row: bytes) -> Any:
+    def _writer_of(self, shard: int) -> Any:
         if self._is_closed:  # no folder is made again
             raise errors.StateError(f"the overlay's files in {self._directory} are gone: it was given up")
-        shard = self._shard_of[composite.decode_key_group(row)]
         if self._writer is None or shard != self._shard:
             self._end_file()
             files = self.files.setdefault(shard, [])
@@ -150,3 +186,16 @@ class OrderedRows:
         writer, self._writer = self._writer, None
         if writer is not None:
             writer.finish()
+
+
+def _behind(shard_of: Sequence[int]) -> list[int]:
+    """For each key group, the first one behind it of another shard."""
+    behind = [len(shard_of)] * len(shard_of)
+    for key_group in reversed(range(len(shard_of) - 1)):
+        is_same = shard_of[key_group] == shard_of[key_group + 1]
+        behind[key_group] = behind[key_group + 1] if is_same else key_group + 1
+    return behind
+
+
+def _marked(value: bytes | None) -> bytes:
+    return GONE if value is None else STANDS + value

@@ -25,6 +25,7 @@ from typing import Any
 
 from sparkstate import errors
 from sparkstate.backends.base import TIMER_KINDS, TableChanges, TableSpec, Timer
+from sparkstate.backends.ordered_spill import LongValues
 from sparkstate.backends.rocksdb import failures, layout, spill_commit, spilled_tables, tables
 from sparkstate.backends.rocksdb.database import Database, NewOptions
 from sparkstate.backends.rocksdb.family import Family, FamilyWrites
@@ -34,7 +35,7 @@ from sparkstate.backends.rocksdb.spilled_columns import SpilledColumns
 from sparkstate.backends.rocksdb.spilled_tables import SpilledTable, SpilledTimers, SpilledValues
 from sparkstate.backends.rocksdb.store import RocksDBShardStore
 from sparkstate.clock import Clock
-from sparkstate.serde import composite
+from sparkstate.serde import composite, scalars
 
 
 class RocksSpill:
@@ -151,6 +152,19 @@ class RocksSpill:
             rows = self._take_columns(table, change, kgs) if isinstance(table, SpilledColumns) else change
             for writes in spilled_tables.writes(table, rows, kgs):
                 self._write([writes])
+
+    def takes_longs(self, spec: TableSpec) -> bool:
+        """As the contract says."""
+        if spec.kind in TIMER_KINDS or not isinstance(spec.key_type, scalars.IntegerType):
+            return False
+        table = self.table(spec)
+        return isinstance(table, SpilledValues) and table.ordered is not None
+
+    def add_longs(self, changes: LongValues) -> None:
+        """As the contract says."""
+        table = self.table(changes.spec)
+        for writes in table.long_writes(table.ordered, changes):
+            self._write([writes])
 
     def _take_columns(
         self, table: SpilledColumns, changes: TableChanges, kgs: Mapping[Any, int]

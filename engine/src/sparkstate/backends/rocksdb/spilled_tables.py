@@ -17,6 +17,7 @@ from sparkstate.backends.base import (
     Timer,
 )
 from sparkstate.backends.keyed_table import KeyParts
+from sparkstate.backends.ordered_spill import LongValues
 from sparkstate.backends.rocksdb import layout, tables
 from sparkstate.backends.rocksdb.family import Family, FamilyWrites
 from sparkstate.backends.rocksdb.ordered_rows import OrderedRows
@@ -47,6 +48,8 @@ class SpilledTable:
         self._row = self._encoder.codec.row
         assert spec.value_type is not None
         self._decode = spec.value_type.decode
+        self._encode = spec.value_type.encode
+        self._row_limit = row_limit
 
     def writes(self, changes: TableChanges, kgs: Mapping[Any, int]) -> FamilyWrites:
         """The changes as rows that fold into those already here."""
@@ -181,12 +184,34 @@ class SpilledValues(SpilledTable):
     ) -> Iterator[FamilyWrites]:
         """The same as ``writes`` for all changes, which are put in order."""
         for part in _parts(self._in_order(changes, kgs)):
-            writes = self.writes(part, kgs)
-            if ordered.takes(min(writes.keys)):
-                writes = self._deletions(ordered.add(dict(zip(writes.keys, writes.values, strict=True))))
-            elif not ordered.is_sealed:
-                yield self.seal(ordered)
-            yield writes
+            writes = self._encoder.writes(part, kgs)
+            found: dict[bytes, bytes | None] = dict(zip(writes.keys, writes.values, strict=True))
+            found.update(dict.fromkeys(writes.deletes))
+            rows = sorted(found)
+            yield from self._put_in_order(ordered, rows, [found[row] for row in rows])
+
+    def long_writes(self, ordered: OrderedRows, changes: LongValues) -> Iterator[FamilyWrites]:
+        """The same for changes by whole-number keys."""
+        order, values, encode = changes.row_order(), changes.values, self._encode
+        for start in range(0, len(order), _CELLS_AT_ONCE):
+            places = order[start : start + _CELLS_AT_ONCE]
+            rows = layout.long_rows(changes.key_groups[places], changes.keys[places])
+            stored = [values[place] for place in places.tolist()]
+            encoded = [None if value is None else encode(value) for value in stored]
+            lengths = [b"" if value is None else value for value in encoded]
+            layout.check_lengths(self.spec, changes.keys[places].tolist(), rows, lengths, self._row_limit)
+            yield from self._put_in_order(ordered, rows, encoded)
+
+    def _put_in_order(
+        self, ordered: OrderedRows, rows: list[bytes], values: list[bytes | None]
+    ) -> Iterator[FamilyWrites]:
+        if ordered.takes(rows[0]):
+            yield self._deletions(ordered.add(rows, values))
+            return
+        if not ordered.is_sealed:
+            yield self.seal(ordered)
+        marked = [GONE if value is None else STANDS + value for value in values]
+        yield FamilyWrites(self.family, [], rows, marked)
 
     def _in_order(self, changes: TableChanges, kgs: Mapping[Any, int]) -> TableChanges:
         cells = list(changes.values)

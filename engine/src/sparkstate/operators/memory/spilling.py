@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from sparkstate.backends.base import Spill
+from sparkstate.backends.ordered_spill import OrderedSpill
 from sparkstate.functions import TimeDomain
 from sparkstate.operators.rows import sorting
 from sparkstate.operators.rows.files import EpochFiles
 from sparkstate.operators.state import changes
+from sparkstate.operators.state.handles import ValueStateHandle
 from sparkstate.operators.state.overlay import Overlay
 from sparkstate.operators.state.tables import OperatorTables
 
@@ -18,6 +20,8 @@ def move_to_disk(tables: OperatorTables, overlay: Overlay, spill: Spill) -> None
     """
     taken = {domain: timers.take() for domain, timers in overlay.timers.items()}
     specs = {domain: tables.timer_spec(domain) for domain in TimeDomain}
+    if isinstance(spill, OrderedSpill):
+        _add_longs(tables, overlay, spill)
     everywhere = [0] * len(tables.shard_of)  # the spill is one for all shards
     changed = changes.changes_of(overlay, tables.handles, specs, everywhere, tables.takes_columns, taken)
     spill.add(changed.get(0, []), changes.key_groups_of(changed, overlay.known))
@@ -27,6 +31,17 @@ def move_to_disk(tables: OperatorTables, overlay: Overlay, spill: Spill) -> None
     overlay.tables = tables.empty_tables(spill)
     if kept:
         tables.prefetch(overlay, kept, [kgs[key] for key in kept])
+
+
+def _add_longs(tables: OperatorTables, overlay: Overlay, spill: OrderedSpill) -> None:
+    """What can go as arrays goes, and counts as unchanged then."""
+    for handle in tables.handles:
+        table = overlay.tables[handle.number]
+        if isinstance(handle, ValueStateHandle) and spill.takes_longs(handle.spec):
+            changed = changes.long_values(handle.spec, table, overlay.known)
+            if changed is not None:
+                spill.add_longs(changed)
+                table.entries = table.read
 
 
 def sort_to_disk(overlay: Overlay, files: EpochFiles, batch_bytes: int) -> None:

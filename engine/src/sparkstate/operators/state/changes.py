@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import operator
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -21,6 +22,7 @@ from sparkstate.backends.base import (
     Timer,
     key_of,
 )
+from sparkstate.backends.ordered_spill import LongValues
 from sparkstate.backends.value_columns import ValueColumns
 from sparkstate.functions import TimeDomain
 from sparkstate.operators.base import ShardChanges
@@ -89,6 +91,20 @@ def key_groups_of(changes: ShardChanges, known: KnownKeys) -> dict[Any, int]:
         if cells
     ]
     return known.groups_of(key_of(cell) for cells in by_cell for cell in cells) if by_cell else {}
+
+
+def long_values(spec: TableSpec, table: TableOverlay, known: KnownKeys) -> LongValues | None:
+    """All changes of a table of values without columns, by whole-number keys; None: some of them are of the null key or
+    in a namespace."""
+    if table.columns is not None or table.rooms:
+        return None
+    is_changed = list(map(operator.is_not, table.entries, table.read))
+    numbers = np.flatnonzero(is_changed)
+    keys = known.long_array(numbers)
+    if keys is None:
+        return None
+    values = list(itertools.compress(table.entries, is_changed))
+    return LongValues(spec, keys, known.group_array()[numbers], values)
 
 
 class _ShardedChanges:
