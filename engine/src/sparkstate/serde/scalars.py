@@ -147,9 +147,8 @@ class BytesType(ScalarType):
         # The bytes of msgspec in half of its time: one copy instead of two, and fewer calls for each value.
         if stored is None or (length := len(stored)) > _MOST_BIN_16:
             return super().encode(stored)
-        if length > _MOST_BIN_8:
-            return _BIN_16 + length.to_bytes(2) + stored
-        return _BIN_8[length] + stored
+        head = _BIN_8[length] if length <= _MOST_BIN_8 else _BIN_16 + length.to_bytes(2)
+        return head + stored  # type: ignore[no-any-return]
 
 
 class BigIntegerType(ScalarType):

@@ -206,7 +206,8 @@ class SpilledValues(SpilledTable):
         self, ordered: OrderedRows, rows: list[bytes], values: list[bytes | None]
     ) -> Iterator[FamilyWrites]:
         if ordered.takes(rows[0]):
-            yield self._deletions(ordered.add(rows, values))
+            if gone := ordered.add(rows, values):
+                yield self._deletions(gone)
             return
         if not ordered.is_sealed:
             yield self.seal(ordered)

@@ -110,6 +110,8 @@ class TableOverlay:
 
     def changed_numbers(self) -> list[int]:
         """Numbers of the changed entries of a value state in the default namespace, without columns."""
+        if self.entries is self.read:  # all of them went elsewhere
+            return []
         is_changed = map(operator.is_not, self.entries, self.read)
         return list(itertools.compress(itertools.count(), is_changed))
 
