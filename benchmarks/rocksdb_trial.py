@@ -95,7 +95,7 @@ def main() -> None:
         parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=getattr(defaults, name))
     parser.add_argument("--times", type=float, default=defaults.times)
     parser.add_argument("--touched", type=float, default=defaults.touched)
-    parser.add_argument("--way", choices=("store", "slot"), default=defaults.way)
+    parser.add_argument("--way", choices=("store", "slot", "batches"), default=defaults.way)
     parser.add_argument("--compressible", action="store_true")
     parser.add_argument("--checkpoints", action="store_true")
     parser.add_argument("--ahead", choices=spare.AHEAD, default=defaults.ahead)

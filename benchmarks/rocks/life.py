@@ -2,11 +2,13 @@
 
 ``way`` ``store``: an epoch's keys are read with sorted multi-gets and written in one commit. ``slot``: a real operator
 does the same record by record, and what the epoch changes goes to disk where it exceeds its share of the memory.
+``batches``: the same operator on Arrow batches.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import os
 import random
@@ -18,10 +20,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rocks import spare, usage
 from rocks.candidates import CANDIDATES, TrialFactory
-from sparkstate import columns
+from sparkstate import KeyedBatchFunction, columns
 from sparkstate.backends.base import StateKind, TableChanges, TableSpec
 from sparkstate.clock import SystemClock
 from sparkstate.functions import MIN_WATERMARK, KeyedProcessFunction
@@ -89,6 +92,17 @@ class Values:
         at = (key * 7919 + version * 104_729) % (len(self._noise) - self._size)
         return self._noise[at : at + self._size]
 
+    def of_all(self, keys: pa.Array, versions: pa.Array) -> pa.Array:
+        """The same for many keys."""
+        starts = (keys.to_numpy() * 7919 + versions.to_numpy() * 104_729) % (len(self._noise) - self._size)
+        data = self._windows[starts]
+        ends = np.arange(len(keys) + 1, dtype=np.int32) * self._size
+        return pa.Array.from_buffers(pa.binary(), len(keys), [None, pa.py_buffer(ends), pa.py_buffer(data)])
+
+    @functools.cached_property
+    def _windows(self) -> np.ndarray:
+        return np.lib.stride_tricks.sliding_window_view(np.frombuffer(self._noise, np.uint8), self._size)
+
 
 class Payload(KeyedProcessFunction):
     """Reads and replaces the value of every record's key."""
@@ -105,8 +119,26 @@ class Payload(KeyedProcessFunction):
         yield row.k, 0 if old is None else len(old)
 
 
+class PayloadBatches(KeyedBatchFunction):
+    """The same over Arrow batches."""
+
+    def __init__(self, values: Values) -> None:
+        self._values = values
+
+    def open(self, ctx: Any) -> None:
+        self.payload = ctx.get_state(ValueStateDescriptor("payload", Types.PRIMITIVE_ARRAY(Types.BYTE())))
+
+    def process_batch(self, batch: Any, keys: Any, ctx: Any) -> Iterator[Any]:
+        sizes = pc.binary_length(self.payload.get(keys, default=b""))
+        self.payload.update(keys, self._values.of_all(keys.values, keys.last("v")))
+        yield pa.RecordBatch.from_arrays([keys.values, sizes.cast(pa.int64())], names=["k", "size"])
+
+
+FUNCTIONS = {"slot": Payload, "batches": PayloadBatches}
+
+
 class Slot:
-    """Stores, and the operator where the way is ``slot``."""
+    """Stores, and the operator where the way is not ``store``."""
 
     def __init__(self, candidate: str, load: Load, directory: Path) -> None:
         self.load = load
@@ -125,7 +157,7 @@ class Slot:
             )
             for shard in range(load.shards)
         }
-        self._operator: Any = self._make_operator() if load.way == "slot" else None
+        self._operator: Any = self._make_operator() if load.way in FUNCTIONS else None
         self._known: set[str] = set()
         self.uploaded = 0
         self._ahead = spare.ReadAhead(self._tables)
@@ -134,7 +166,7 @@ class Slot:
 
     def _make_operator(self) -> Any:
         spec = kinds.spec(
-            Payload(self.values),
+            FUNCTIONS[self.load.way](self.values),
             uid=SPEC.uid,
             row_columns=("k", "v"),
             key_columns=("k",),

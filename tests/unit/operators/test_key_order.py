@@ -19,6 +19,7 @@ from support.operators.spilling import Side
 
 from sparkstate import columns
 from sparkstate.backends.rocksdb.ordered_rows import OrderedRows
+from sparkstate.backends.rocksdb.spill import RocksSpill
 from sparkstate.batches.functions import KeyedBatchFunction
 from sparkstate.functions import MIN_WATERMARK, KeyedProcessFunction
 from sparkstate.operators.epoch import commit_overlays
@@ -178,6 +179,27 @@ def test_values_are_written_into_files_of_the_stores_and_nowhere_else(sides):
         commit_overlays([(side.operator, overlay)])
         overlay.close()
     assert any(value is not None for value in state(side, USERS["numbers"]))
+
+
+@pytest.mark.parametrize("function", [Trail, TrailOfBatches])
+def test_values_by_whole_numbers_go_to_disk_as_arrays(sides, function, monkeypatch):
+    """One by one they took a quarter of a slot's processor time."""
+    side = sides("numbers", function())
+    by_one: list[Any] = []
+    add = RocksSpill.add
+
+    def spied(self, changes, kgs):
+        by_one.extend(cell for change in changes for cell in change.values)
+        add(self, changes, kgs)
+
+    monkeypatch.setattr(RocksSpill, "add", spied)
+    for number in (1, 2):
+        by_one.clear()
+        overlay = epoch(side, number, batches_of(USERS["numbers"], number, 8))
+        assert bool(by_one) == (number == 1)
+        commit_overlays([(side.operator, overlay)])
+        overlay.close()
+    assert by_one == []
 
 
 def test_an_epoch_that_fits_in_memory_ends_the_order(sides):

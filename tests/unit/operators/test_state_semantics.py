@@ -44,6 +44,7 @@ class Scripted(KeyedProcessFunction):
         self.ctx = ctx
         self.value = ctx.get_state(ValueStateDescriptor("value", Types.LONG()))
         self.text = ctx.get_state(ValueStateDescriptor("text", Types.STRING()))
+        self.data = ctx.get_state(ValueStateDescriptor("data", Types.PRIMITIVE_ARRAY(Types.BYTE())))
         self.tags = ctx.get_state(ValueStateDescriptor("tags", Types.LIST(Types.STRING())))
         self.share = ctx.get_state(ValueStateDescriptor("share", Types.DOUBLE()))
         self.pair = ctx.get_state(ValueStateDescriptor("pair", Types.TUPLE([Types.LONG(), Types.LONG()])))
@@ -134,6 +135,20 @@ def test_a_value_that_is_changed_without_update_stays_as_it_was(do):
 
     assert do(change) == ["x"]
     assert do(lambda f: (f.tags.value().append("lost"), f.tags.value())[1]) == ["x"]
+
+
+def test_bytes_that_can_change_are_stored_as_they_were_when_they_were_given(do, harness):
+    def write(f):
+        given = bytearray(b"old")
+        f.data.update(given)
+        given[:] = b"new"
+        return f.data.value()
+
+    assert do(write) == do(lambda f: f.data.value()) == harness.state("data", "a") == b"old"
+    do(lambda f: f.data.update(b"whole"))
+    assert harness.state("data", "a") == b"whole"
+    do(lambda f: f.data.update(None))
+    assert harness.state("data", "a") is None
 
 
 def test_a_list_appends_replaces_and_clears(do, harness):
@@ -245,6 +260,7 @@ def test_a_namespace_is_a_second_dimension_and_ends_with_the_record(do, harness)
         pytest.param(lambda f: f.value.update(2**63), "state 'value'.*9223372036854775808", id="too large"),
         pytest.param(lambda f: f.value.update(True), "state 'value'.*True.*bool", id="boolean"),
         pytest.param(lambda f: f.text.update(1), "state 'text'.*STRING", id="text"),
+        pytest.param(lambda f: f.data.update("x"), "state 'data'.*ARRAY<BYTE>", id="bytes"),
         pytest.param(lambda f: f.list.add("x"), "state 'list'.*LONG", id="list"),
         pytest.param(lambda f: f.map.put("k", "v"), "state 'map'.*'v'", id="map value"),
         pytest.param(lambda f: f.map.put(1, 1), "state 'map'.*map key 1", id="map key"),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -24,6 +25,7 @@ from support.machine import volumes
 from sparkstate import errors
 from sparkstate.backends import base
 from sparkstate.backends.base import DELETED, NamespacedCell, StateKind, TableChanges, TableSpec
+from sparkstate.backends.ordered_spill import LongValues
 from sparkstate.backends.rocksdb import layout, ordered_rows
 from sparkstate.serde.types import Types
 from sparkstate.settings import MIB
@@ -59,6 +61,15 @@ class Spilled(TwoStores):
 
     def add(self, added: dict[Any, Any]) -> None:
         self.spill.add([TableChanges(SPEC, values=dict(added))], groups_of(added))
+        self.given.update(added)
+
+    def add_longs(self, added: dict[int, Any]) -> None:
+        """The same as arrays."""
+        assert self.spill.takes_longs(SPEC)
+        keys = np.array([*added], np.int64)
+        groups = np.array([cells.group_of(key) for key in added], np.int32)
+        values = [None if value is DELETED else value for value in added.values()]
+        self.spill.add_longs(LongValues(SPEC, keys, groups, values))
         self.given.update(added)
 
     @property
@@ -100,6 +111,15 @@ class Life(RuleBasedStateMachine):
     @rule(added=st.dictionaries(CELLS, VALUES, min_size=1, max_size=8))
     def add_anything(self, added):
         self.spilled.add(added)
+
+    @rule(added=st.dictionaries(KEYS, VALUES, max_size=8))
+    def add_any_longs(self, added):
+        self.spilled.add_longs(added)
+
+    @rule(count=st.integers(1, 30), again=st.booleans(), data=st.data())
+    def add_longs_behind(self, count, again, data):
+        keys, self.behind = self.behind[:count], self.behind[count - again :]
+        self.spilled.add_longs({key: data.draw(VALUES) for key in keys})
 
     @rule(count=st.integers(1, 30), again=st.booleans(), data=st.data())
     def add_behind(self, count, again, data):
@@ -216,6 +236,30 @@ def test_rows_in_order_are_never_looked_for_and_end_in_the_stores_as_they_are(sp
         for path in store.database().path.glob("*.sst")
     }
     assert inodes <= stored
+
+
+def test_arrays_are_written_in_the_order_of_their_rows_and_several_parts(spilled):
+    keys = in_order(5_000)
+    spilled.add_longs({key: str(key) for key in reversed(keys[:2_500])})
+    spilled.add_longs({key: DELETED if key % 3 else str(key) for key in keys[2_500:]})
+    assert not spilled.ordered.is_sealed
+    spilled.commit()
+    for group_keys in (keys[:2_500], keys[2_500:]):
+        spilled.look(
+            lambda group: spilled.stores[spilled.shard_of[group]].table(SPEC), spilled.state, group_keys
+        )
+
+
+def test_an_array_with_a_value_that_is_too_long_names_its_key(tmp_path):
+    spilled = Spilled(tmp_path)
+    try:
+        spilled.spill.table(SPEC)._row_limit = 100
+        with pytest.raises(
+            errors.StateError, match=r"state 'name' of operator 'op', key 7: an encoded value has"
+        ):
+            spilled.add_longs({3: "short", 7: "x" * 200})
+    finally:
+        spilled.close()
 
 
 def test_the_last_key_may_come_again_and_ends_no_order(spilled):

@@ -9,6 +9,7 @@ import math
 import pickle
 from typing import Any
 
+import msgspec
 import numpy as np
 import pandas
 import pyspark.sql
@@ -158,6 +159,13 @@ def test_bytes_of_an_unknown_schema_are_of_an_unknown_format_and_those_of_anothe
         Types.LONG().decode(Types.STRING().encode("x"))
     with pytest.raises(errors.CorruptData, match="it has 17 bytes and not 18"):
         PACKED.decode(Types.PRIMITIVE_ARRAY(Types.BYTE()).encode(bytes(17)))
+
+
+@pytest.mark.parametrize("length", [0, 1, 255, 256, 65_535, 65_536])
+def test_bytes_are_encoded_as_msgpack_has_them(length):
+    declared, value = Types.PRIMITIVE_ARRAY(Types.BYTE()), bytes(length)
+    assert declared.encode(value) == b"\0" + msgspec.msgpack.encode(value)
+    assert declared.decode(declared.encode(value)) == value
 
 
 class Bomb:
