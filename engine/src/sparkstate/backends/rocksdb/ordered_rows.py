@@ -62,11 +62,16 @@ class OrderedRows:
         """Whether this row, and all behind it, may be added, and are found by :meth:`waiting` alone."""
         return not self.is_sealed and row > self._written
 
-    def waiting(self, rows: Sequence[bytes]) -> list[bytes | None]:
-        """For each of these rows, which :meth:`takes` takes, its value; None: it was not added."""
-        if not self._waiting:
-            return [None] * len(rows)
-        return [self._waiting.get(row) for row in rows]
+    def waiting(self, rows: Sequence[bytes]) -> dict[int, bytes]:
+        """Of these rows, which are in order and which :meth:`takes` takes: the values of those that were added, by
+        their places."""
+        if len(self._waiting) > len(rows):
+            return {place: self._waiting[row] for place, row in enumerate(rows) if row in self._waiting}
+        found = {}
+        for row, value in self._waiting.items():
+            for place in range(bisect.bisect_left(rows, row), bisect.bisect_right(rows, row)):
+                found[place] = value
+        return found
 
     def add(self, changed: Mapping[bytes, bytes]) -> list[bytes]:
         """Add rows that :meth:`takes` takes; the rows to mark as deleted."""
