@@ -57,6 +57,21 @@ def test_rows_made_at_once_are_the_rows_made_one_by_one(key_type, keys, data):
     assert rows == [codec.row(kg, cell) for kg, cell in entries]
 
 
+@pytest.mark.parametrize("odd", [(), (None,), (NamespacedCell(1, "n"),)], ids=["keys", "null", "namespace"])
+@given(first=st.integers(-(2**63), 2**63 - 1 - 100), kgs=st.lists(KEY_GROUPS, min_size=101, max_size=101))
+def test_rows_of_many_whole_numbers_are_the_rows_made_one_by_one(odd, first, kgs):
+    cells = [*range(first, first + 100), *odd]
+    codec = layout.RowCodec(spec_of(Types.LONG()))
+    assert codec.rows(kgs[: len(cells)], cells) == list(map(codec.row, kgs, cells))
+
+
+@given(rows=st.lists(st.binary(max_size=2), max_size=5))
+def test_rows_have_no_places_where_they_are_in_order(rows):
+    order = layout.row_order(rows)
+    assert (order is None) == (rows == sorted(rows))
+    assert sorted(rows) == [rows[place] for place in (range(len(rows)) if order is None else order)]
+
+
 @given(timers=st.lists(st.tuples(LONGS, LONGS, KEY_GROUPS), max_size=6))
 def test_rows_of_timers_made_at_once_are_the_rows_made_one_by_one(timers):
     stamps, keys = (np.array([timer[at] for timer in timers], np.int64) for at in (0, 1))

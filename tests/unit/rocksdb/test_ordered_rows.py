@@ -82,6 +82,12 @@ class Spilled(TwoStores):
         self.state = {cell: value for cell, value in self.given.items() if value is not DELETED}
         self.begin()
 
+    def look_ahead(self, asked: list[Any]) -> None:
+        """At many cells at once."""
+        groups = [cells.group_of(base.key_of(cell)) for cell in asked]
+        expected = {cell: value for cell, value in self.given.items() if value is not DELETED}
+        assert self.spill.table(SPEC).get_many(groups, asked) == [expected.get(cell) for cell in asked]
+
     def look(self, table_of: Callable[[int], Any], expected: dict[Any, Any], asked: list[Any]) -> None:
         groups = [cells.group_of(base.key_of(cell)) for cell in asked]
         expected = {cell: value for cell, value in expected.items() if value is not DELETED}
@@ -134,15 +140,14 @@ class Life(RuleBasedStateMachine):
         spilled = self.spilled
         table = spilled.spill.table(SPEC)
         spilled.look(lambda _: table, spilled.given, asked)
-        groups = [cells.group_of(base.key_of(cell)) for cell in asked]
-        expected = {cell: value for cell, value in spilled.given.items() if value is not DELETED}
-        assert table.get_many(groups, asked) == [expected.get(cell) for cell in asked]
+        spilled.look_ahead(asked)
 
-    @rule()
-    def read_behind(self):
-        """What is read ahead in an epoch in order."""
+    @rule(count=st.integers(1, 81), spaces=st.sampled_from([(None,), (None, 0, "n"), ("n", None)]))
+    def read_behind(self, count, spaces):
+        """What is read ahead in an epoch in order, one by one and at once."""
         if self.behind:
             self.spilled.look(lambda _: self.spilled.spill.table(SPEC), self.spilled.given, self.behind[:3])
+            self.spilled.look_ahead([cell_of(key, space) for key in self.behind[:count] for space in spaces])
 
     @rule()
     def commit(self):
@@ -271,6 +276,32 @@ def test_the_last_key_may_come_again_and_ends_no_order(spilled):
     spilled.commit()
     table = spilled.stores[spilled.shard_of[cells.group_of(keys[49])]].table(SPEC)
     assert table.get(cells.group_of(keys[49]), keys[49]) == "again"
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 100])
+def test_what_waits_and_what_is_committed_is_read_ahead_together(spilled, at_once):
+    """The rows of the last key wait. All others are in the stores, of which there are two."""
+    keys = in_order(100)
+    spilled.add(dict.fromkeys(keys[::3], "committed"))
+    spilled.commit()
+    last = [cell_of(keys[20], space) for space in (None, 0, "n")]
+    spilled.add({**dict.fromkeys(keys[:20], "added"), **dict.fromkeys(last[:2], "waits"), last[2]: DELETED})
+    asked = [*last, *keys[21:]]
+    for start in range(0, len(asked), at_once):
+        spilled.look_ahead(asked[start : start + at_once])
+        spilled.look_ahead(asked[start : start + at_once][::-1])
+    assert not spilled.ordered.is_sealed
+
+
+def test_rows_of_every_kind_are_read_together_once_the_order_has_ended(spilled):
+    keys = in_order(100)
+    spilled.add(dict.fromkeys(keys[::3], "committed"))
+    spilled.commit()
+    spilled.add({key: DELETED if key % 7 == 0 else str(key) for key in keys[::2]})
+    spilled.add({key: DELETED if key % 5 == 0 else "out of order" for key in keys[:50:4]})
+    assert spilled.ordered.is_sealed
+    spilled.look_ahead(keys)
+    spilled.look_ahead(keys[::-1])
 
 
 def test_stores_take_no_change_any_more_after_files_were_given_to_only_some_of_them(spilled):

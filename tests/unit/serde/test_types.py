@@ -168,6 +168,29 @@ def test_bytes_are_encoded_as_msgpack_has_them(length):
     assert declared.decode(declared.encode(value)) == value
 
 
+@pytest.mark.parametrize(("declared", "value"), GOOD)
+def test_many_values_are_decoded_as_one_by_one(declared, value):
+    data = declared.encode(declared.freeze(value))
+    one = declared.decode(data)
+    found = declared.decode_all([data, None, b"", data])
+    assert found == [one, None, None, one]
+    assert type(found[0]) is type(one)
+
+
+@pytest.mark.parametrize("declared", [Types.LONG(), Types.STRING(), Types.DOUBLE(), PACKED])
+def test_one_of_many_values_that_is_of_another_type_is_named_as_by_itself(declared):
+    other = Types.TUPLE([Types.LONG()]).encode((1,))
+    for data, kind, named in (
+        (b"\x07\x01", errors.UnknownFormat, "schema id 07"),
+        (other, errors.CorruptData, "not of type"),
+    ):
+        with pytest.raises(kind, match=named) as alone:
+            declared.decode(data)
+        with pytest.raises(kind) as among:
+            declared.decode_all([None, data])
+        assert str(among.value) == str(alone.value)
+
+
 class Bomb:
     """Unpickling it leaves a trace."""
 

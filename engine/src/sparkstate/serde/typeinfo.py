@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -122,6 +122,11 @@ class TypeInformation(ABC):
         if not data:
             return None
         return self._decode_value(data) if self.is_immutable else data
+
+    def decode_all(self, found: Sequence[bytes | None]) -> list[Any]:
+        """The same for many; None for None."""
+        decode = self.decode
+        return [None if data is None else decode(data) for data in found]
 
     def _decode_value(self, data: bytes) -> Any:
         if data[:1] != SCHEMA_PREFIX:

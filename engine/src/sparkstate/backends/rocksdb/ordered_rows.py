@@ -63,12 +63,17 @@ class OrderedRows:
         """Whether this row, and all behind it, may be added, and are found by :meth:`waiting` alone."""
         return not self.is_sealed and row > self._written
 
-    def waiting(self, rows: Sequence[bytes]) -> list[bytes | None]:
-        """For each of these rows, which :meth:`takes` takes, its value and before it what it means; None: it was not
-        added."""
-        if not self._waiting:
-            return [None] * len(rows)
-        return [_marked(self._waiting[row]) if row in self._waiting else None for row in rows]
+    def waiting(self, rows: Sequence[bytes]) -> dict[int, bytes]:
+        """Of these rows, which are in order and which :meth:`takes` takes: the values of those that were added, by
+        their places, and before each the byte that says what it means."""
+        if len(self._waiting) > len(rows):
+            waiting = self._waiting
+            return {place: _marked(waiting[row]) for place, row in enumerate(rows) if row in waiting}
+        found = {}
+        for row, value in self._waiting.items():
+            for place in range(bisect.bisect_left(rows, row), bisect.bisect_right(rows, row)):
+                found[place] = _marked(value)
+        return found
 
     def add(self, rows: list[bytes], values: list[bytes | None]) -> list[bytes]:
         """Add rows in their order, of which :meth:`takes` takes the first. A value of None deletes. The rows to mark as

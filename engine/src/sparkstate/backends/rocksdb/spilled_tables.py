@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -114,7 +115,7 @@ class SpilledValues(SpilledTable):
         self.ordered, self._read_back = ordered, read_back
 
     def get(self, kg: int, cell: Cell) -> Any:
-        (data,) = self._found([self._row(kg, cell)])
+        data = self._spilled([self._row(kg, cell)]).get(0)
         if data is None:
             return self._committed(kg).get(kg, cell)
         return None if data[:1] == GONE else self._decode(data[1:])
@@ -129,22 +130,48 @@ class SpilledValues(SpilledTable):
 
     def get_many(self, kgs: Sequence[int], cells: Sequence[Cell]) -> list[Any]:
         rows = self._encoder.codec.rows(kgs, cells)
-        order = sorted(range(len(rows)), key=rows.__getitem__)
-        found = self._found([rows[index] for index in order])
-        decode = self._decode
+        order = layout.row_order(rows)
+        if order is None:
+            return self._get_ordered(rows, kgs, cells)
         values: list[Any] = [None] * len(rows)
-        missing: dict[int, tuple[Any, list[int]]] = {}
-        for index, data in zip(order, found, strict=True):
-            if data is None:
-                table = self._committed(kgs[index])
-                missing.setdefault(id(table), (table, []))[1].append(index)
-            elif data[:1] != GONE:
-                values[index] = decode(data[1:])
-        for table, numbers in missing.values():
-            stored = table.get_many([kgs[n] for n in numbers], [cells[n] for n in numbers])
-            for number, value in zip(numbers, stored, strict=True):
-                values[number] = value
+        found = self._get_ordered(*(_picked(each, order) for each in (rows, kgs, cells)))
+        for place, value in zip(order, found, strict=True):
+            values[place] = value
         return values
+
+    def _get_ordered(self, rows: list[bytes], kgs: Sequence[int], cells: Sequence[Cell]) -> list[Any]:
+        """The values of rows in order, with the key group and the cell of each."""
+        spilled = self._spilled(rows)
+        if not spilled:
+            return self._get_committed(rows, kgs, cells)
+        rest = [place for place in range(len(rows)) if place not in spilled]
+        found = self._get_committed(*(_picked(each, rest) for each in (rows, kgs, cells)))
+        values: list[Any] = [None] * len(rows)
+        for place, value in zip(rest, found, strict=True):
+            values[place] = value
+        for place, data in spilled.items():
+            values[place] = None if data[:1] == GONE else self._decode(data[1:])
+        return values
+
+    def _get_committed(self, rows: list[bytes], kgs: Sequence[int], cells: Sequence[Cell]) -> list[Any]:
+        """The same from the shard stores, which encode cells as this table does."""
+        values: list[Any] = []
+        for table, part in self._by_table(kgs):
+            if self.spec.is_columnar:  # column buffers know cells and no rows
+                values += table.get_many(kgs[part], cells[part])
+            else:
+                values += table.get_rows(rows[part])
+        return values
+
+    def _by_table(self, kgs: Sequence[int]) -> Iterator[tuple[Any, slice]]:
+        """The committed tables of key groups, which are in order, and the part of them that each has."""
+        start = 0
+        while start < len(kgs):
+            table, end = self._committed(kgs[start]), start
+            while end < len(kgs) and self._committed(kgs[end]) is table:
+                end = bisect.bisect_right(kgs, kgs[end], end)
+            yield table, slice(start, end)
+            start = end
 
     def keys(self, at_once: int) -> KeyParts:
         self._require_no_order()
@@ -162,21 +189,19 @@ class SpilledValues(SpilledTable):
                 "please report"
             )
 
-    def _found(self, rows: list[bytes]) -> list[bytes | None]:
-        """The spilled values of these rows, which are sorted; None: the row was not spilled."""
+    def _spilled(self, rows: list[bytes]) -> dict[int, bytes]:
+        """The spilled values of these rows, which are in order, by their places. Others were not spilled."""
         ordered = self.ordered
         if ordered is None:
-            return self.family.get_many(rows)
+            return _present(self.family, rows)
         if rows and ordered.takes(rows[0]):
             return ordered.waiting(rows)
         if self._files is None:
             self._files = self._read_back()
-        found = self.family.get_many(rows)
-        missing = [place for place, data in enumerate(found) if data is None]
-        for place, data in zip(
-            missing, self._files.get_many([rows[place] for place in missing]), strict=True
-        ):
-            found[place] = None if data is None else STANDS + data
+        found = _present(self.family, rows)
+        missing = [place for place in range(len(rows)) if place not in found]
+        for number, data in _present(self._files, _picked(rows, missing)).items():
+            found[missing[number]] = STANDS + data
         return found
 
     def ordered_writes(
@@ -320,6 +345,15 @@ def writes(table: Any, changes: TableChanges, kgs: Mapping[Any, int]) -> Iterato
         yield from table.ordered_writes(ordered, changes, kgs)
     else:
         yield from (table.writes(part, kgs) for part in _parts(changes))
+
+
+def _present(family: Family, rows: list[bytes]) -> dict[int, bytes]:
+    """The values of rows that a family has, by their places."""
+    return {place: data for place, data in enumerate(family.get_many(rows)) if data is not None}
+
+
+def _picked(items: Sequence[Any], places: list[int]) -> list[Any]:
+    return [items[place] for place in places]
 
 
 def _parts(changes: TableChanges) -> Iterator[TableChanges]:

@@ -50,6 +50,7 @@ class RocksTable(abc.ABC):
         self._value_type: TypeInformation = spec.value_type
         self._encode: Callable[[Any], bytes] = spec.value_type.encode
         self._decode: Callable[[bytes], Any] = spec.value_type.decode
+        self._decode_all: Callable[[Sequence[bytes | None]], list[Any]] = spec.value_type.decode_all
         self.schemas = schemas
         """None as long as the type of the state has never changed."""
         if schemas is not None:
@@ -60,6 +61,8 @@ class RocksTable(abc.ABC):
         plain, stamped = schemas.plain, schemas.stamped
         self._encode = lambda stored: stamped(encode(stored))
         self._decode = lambda data: decode(plain(data))
+        decode_all = self._decode_all
+        self._decode_all = lambda found: decode_all([None if data is None else plain(data) for data in found])
 
     def keys(self, at_once: int) -> KeyParts:
         """As the contract says, by key group and encoded key. Each part seeks its place anew, so that no iterator is
@@ -94,14 +97,17 @@ class RocksValueTable(RocksTable):
 
     def get_many(self, kgs: Sequence[int], cells: Sequence[Cell]) -> list[Any]:
         rows = self.codec.rows(kgs, cells)
-        # In the order of the rows neighbours come from the same block.
-        order = sorted(range(len(rows)), key=rows.__getitem__)
+        order = layout.row_order(rows)
+        if order is None:
+            return self.get_rows(rows)
         values: list[Any] = [None] * len(rows)
-        decode = self._decode
-        found = self.family.get_many([rows[index] for index in order])
-        for index, data in zip(order, found, strict=True):
-            values[index] = None if data is None else decode(data)
+        for place, value in zip(order, self.get_rows([rows[place] for place in order]), strict=True):
+            values[place] = value
         return values
+
+    def get_rows(self, rows: list[bytes]) -> list[Any]:
+        """The values of rows that are in order, as RocksDB has them."""
+        return self._decode_all(self.family.get_many(rows))
 
     def get_columns(self, key_groups: KeyGroups, keys: Any) -> tuple[Values, Flags]:
         """As the contract says."""

@@ -118,11 +118,11 @@ class LongKeys:
 
     @property
     def keys(self) -> Sequence[Any]:
-        return _ObjectColumn(self, self._key, lambda: [None, *self._index.keys.tolist()])
+        return _ObjectColumn(self, self._key, self._keys_from)
 
     @property
     def kgs(self) -> Sequence[int]:
-        return _ObjectColumn(self, self._group, lambda: self.group_array().tolist())
+        return _ObjectColumn(self, self._group, lambda start, end: self.group_array()[start:end].tolist())
 
     def __len__(self) -> int:
         return self._index.count + 1
@@ -134,6 +134,10 @@ class LongKeys:
 
     def _key(self, number: int) -> Any:
         return int(self._index.keys[number - 1]) if number else None
+
+    def _keys_from(self, start: int, end: int) -> list[Any]:
+        keys: list[Any] = self._index.keys[max(0, start - 1) : max(0, end - 1)].tolist()
+        return keys if start or not end else [None, *keys]
 
     def _group(self, number: int) -> int:
         return int(self._groups[number])
@@ -179,6 +183,14 @@ class LongKeys:
             self._groups[before : len(self)] = _groups_of_new(numbers, kgs, before, new)
         return numbers
 
+    def add_stretches(self, keys: Longs, valid: value_columns.Flags, kgs: KeyGroups) -> Numbers:
+        """As ``add_longs``, for keys whose rows come together: each stretch of them is looked for once."""
+        begins = np.ones(len(keys), np.bool_)
+        begins[1:] = (keys[1:] != keys[:-1]) | (valid[1:] != valid[:-1])
+        numbers = self.add_longs(keys[begins], valid[begins], kgs[begins])
+        stretches: Numbers = numbers[np.cumsum(begins) - 1]
+        return stretches
+
     def group_array(self, first: int = 0) -> KeyGroups:
         return self._groups[first : len(self)]
 
@@ -212,6 +224,14 @@ class ListedLongKeys(LongKeys):
     def nbytes(self) -> int:
         return super().nbytes + sum(map(sys.getsizeof, (self._keys, self._kgs, self._numbers)))
 
+    def groups_of(self, keys: Iterable[Any]) -> dict[Any, int]:
+        asked = dict.fromkeys(keys)
+        if 2 * len(asked) < len(self):
+            return super().groups_of(asked)
+        return dict(
+            zip(self._keys, self._kgs, strict=True)
+        )  # a fifth of the time that looking for each takes
+
     def number_of(self, key: Any) -> int:
         known, keys = self._numbers, self._keys
         if len(known) < len(keys):
@@ -233,23 +253,28 @@ class ListedLongKeys(LongKeys):
 class _ObjectColumn(Sequence[Any]):
     """A column of ``of`` as a sequence of Python objects, which grows with it."""
 
-    def __init__(self, of: LongKeys, one: Callable[[int], Any], every: Callable[[], list[Any]]) -> None:
+    def __init__(
+        self, of: LongKeys, one: Callable[[int], Any], stretch: Callable[[int, int], list[Any]]
+    ) -> None:
         self._of = of
         self._one = one
-        self._every = every
+        self._stretch = stretch
 
     @overload
     def __getitem__(self, number: int) -> Any: ...
     @overload
     def __getitem__(self, number: slice) -> Sequence[Any]: ...
     def __getitem__(self, number: int | slice) -> Any:
-        return self._every()[number] if isinstance(number, slice) else self._one(number)
+        if not isinstance(number, slice):
+            return self._one(number)
+        start, end, step = number.indices(len(self))
+        return self._stretch(start, end) if step == 1 else list(self)[number]
 
     def __len__(self) -> int:
         return len(self._of)
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self._every())
+        return iter(self._stretch(0, len(self)))
 
 
 def _longs(keys: Sequence[Any]) -> tuple[Longs, value_columns.Flags]:

@@ -161,7 +161,10 @@ class OperatorTables:
         had_null, before = known.has_null, len(known)
         valid = keys.is_valid().to_numpy(zero_copy_only=False)
         longs = (keys.fill_null(0) if keys.null_count else keys).to_numpy().astype(np.int64, copy=False)
-        numbers = known.add_longs(longs, valid, kgs, each_once)
+        if overlay.by_key and not each_once:
+            numbers = known.add_stretches(longs, valid, kgs)
+        else:
+            numbers = known.add_longs(longs, valid, kgs, each_once)
         self._read_new(overlay, before, had_null)
         return numbers
 
@@ -220,13 +223,20 @@ class OperatorTables:
         if into.columns is not None and longs is not None:
             into.columns.put(numbers, *table.get_columns(known.group_array()[numbers], longs))
             return
-        places, all_keys, all_kgs = numbers.tolist(), known.keys, known.kgs
-        values = table.get_many([all_kgs[n] for n in places], [all_keys[n] for n in places])
+        all_keys, all_kgs, places = known.keys, known.kgs, numbers.tolist()
+        stretch = slice(places[0], places[-1] + 1)
+        is_stretch = len(places) == stretch.stop - stretch.start
+        if is_stretch:
+            values = table.get_many(all_kgs[stretch], all_keys[stretch])
+        else:
+            values = table.get_many([all_kgs[n] for n in places], [all_keys[n] for n in places])
         if into.columns is not None:
             into.columns.put(numbers, *value_columns.to_columns(values, into.columns.dtype))
-            return
-        for number, value in zip(places, values, strict=True):
-            into.entries[number] = value
+        elif is_stretch:
+            into.entries[stretch] = values
+        else:
+            for number, value in zip(places, values, strict=True):
+                into.entries[number] = value
 
     def _stored(self, handle: ValueStateHandle, shard: int, into: TableOverlay) -> Any:
         """The table that has the values which an overlay does not know."""
