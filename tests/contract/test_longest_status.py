@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support.storage.stores import ManualClock
 
-from sparkstate import errors
+from sparkstate import cut_text, errors
 from sparkstate.control import driver_life, status_limit
 from sparkstate.control.documents import (
     JobIdentity,
@@ -19,7 +19,6 @@ from sparkstate.control.documents import (
     UserMetric,
 )
 from sparkstate.control.port import SavepointTrigger
-from sparkstate.driver import cut_text
 from sparkstate.driver.requests import Requests
 from sparkstate.driver.view import RECOVERIES, JobView
 from sparkstate_operator import errors as operator_errors
@@ -95,8 +94,8 @@ def crowded(**fields: Any) -> JobStatus:
         ({"slots": ()}, "the metrics of functions"),
         ({}, "the metrics of functions, the sizes of operator state"),
         (
-            {"notices": ("n" * 100_000,) * 20},
-            "the metrics of functions, the sizes of operator state, the end of its notices",
+            {"notices": ("n" * 100_000 + "; mend it",) * 20},
+            "the metrics of functions, the sizes of operator state, parts of its notices",
         ),
     ],
 )
@@ -111,6 +110,7 @@ def test_a_status_that_is_too_long_leaves_details_out_and_says_so(
         f"this status leaves out {left_out}: it would have {size(status)} bytes"
     )
     assert [slot.shards for slot in found.slots] == [slot.shards for slot in status.slots]
+    assert all(notice.endswith("; mend it") for notice in found.notices[1:]), "the remedies stay"
 
 
 def test_a_status_that_fits_stays_as_it_is() -> None:

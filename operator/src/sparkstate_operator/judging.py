@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from sparkstate_operator import actions, errors, labels, observed, plan
 from sparkstate_operator.config import Config
-from sparkstate_operator.core import job_life, memory, placing, problems, settings, templates
+from sparkstate_operator.core import job_life, memory, placing, problems, settings, shortening, templates
 from sparkstate_operator.objects import children, driver, parts
 from sparkstate_operator.objects.parts import Context
 
@@ -34,7 +34,7 @@ def judge(job: observed.Job, config: Config, known: Mapping[str, plan.Revision] 
     try:
         return _revision(job, config, (known or {}).get(str(job.status.get("revision") or ""))), ""
     except errors.SpecInvalid as error:
-        return None, str(error)[:_LONGEST]
+        return None, shortening.shortened(str(error), _LONGEST)
     except Exception as error:
         fields = {"object": job.name, "namespace": job.namespace}
         _log.exception("a spec could not be judged", extra=fields)
@@ -43,7 +43,8 @@ def judge(job: observed.Job, config: Config, known: Mapping[str, plan.Revision] 
 
 def unforeseen(what: str, error: Exception) -> str:
     """The message for a spec on which the operator's own code failed."""
-    return f"{what} cannot be turned into pods: {type(error).__name__}: {error}"[:_LONGEST]
+    told = f"{what} cannot be turned into pods: {type(error).__name__}: {error}"
+    return shortening.shortened(told, _LONGEST)
 
 
 def _revision(job: observed.Job, config: Config, old: plan.Revision | None) -> plan.Revision:

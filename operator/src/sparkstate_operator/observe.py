@@ -22,7 +22,7 @@ from sparkstate_operator import (
     observed,
     plan,
 )
-from sparkstate_operator.core import job_life, keys, naming, revisions
+from sparkstate_operator.core import job_life, keys, naming, revisions, shortening
 from sparkstate_operator.edges import dependant_jobs, driver, quotas
 from sparkstate_operator.edges import kube as k
 from sparkstate_operator.edges.driver import Drivers
@@ -247,7 +247,8 @@ class Observer:
         except (ValueError, RecursionError) as error:
             # Another program answers, or a driver that is broken. Both count as a driver that does not answer.
             _log.warning("the driver of attempt %s gave an invalid answer: %s", endpoint.attempt, error)
-            return HeardReport(endpoint, None, f"its answer is not valid ({error})"[:_LONGEST])
+            told = shortening.shortened(f"its answer is not valid ({error})", _LONGEST)
+            return HeardReport(endpoint, None, told)
 
     async def _looked_into(
         self, commands: tuple[observed.Command, ...], namespace: str, now: datetime

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.scene.decisions import NOW, job, running_status
 
-from sparkstate_operator import actions, clock, events, observed
+from sparkstate_operator import actions, clock, events, judging, observe, observed
+from sparkstate_operator.config import Config
 from sparkstate_operator.core import conditions, pod_refusals, remedies
 from sparkstate_operator.core.shortening import shortened
-from sparkstate_operator.decide import commanding
+from sparkstate_operator.decide import commanding, ends, snapshot
 from sparkstate_operator.decide.draft import Draft
 from sparkstate_operator.edges import kube as k
 
@@ -64,3 +68,50 @@ def test_no_message_makes_a_status_that_the_api_server_refuses() -> None:
     draft.say(f"{'no ' * 20_000}; remove the cause")
     assert len(draft.status["message"]) == conditions.LONGEST_MESSAGE
     assert draft.status["message"].endswith("; remove the cause")
+
+
+MANY = {f"field{number}": 1 for number in range(100)}
+LAST = "spec.s3.field99: is not a field of this version; remove it"
+
+
+def test_the_last_of_many_faults_of_a_spec_keeps_its_remedy() -> None:
+    told = judging.judge(job({}, s3=MANY), Config())[1]
+    assert len(told) == 2000
+    assert told.endswith(LAST)
+    one = observed.Snapshot("s", "s-1", "1", 1, NOW, {"uri": "s3://b/s", "s3": MANY}, {}, {}, {}, ())
+    status = snapshot.decide(observed.ObservedSnapshot(one, NOW), None, Config()).status
+    assert (status["reason"], len(status["message"])) == ("SpecInvalid", snapshot.LONGEST)
+    assert status["message"].endswith(LAST)
+
+
+def test_an_error_of_our_own_that_is_too_long_keeps_its_end() -> None:
+    told = judging.unforeseen("the spec", ValueError(f"{'no ' * 2000}; mend it"))
+    assert told.startswith("the spec cannot be turned into pods: ValueError: no ")
+    assert told.endswith("; mend it")
+
+
+def test_an_answer_that_is_not_valid_is_told_with_the_reason() -> None:
+    told = asyncio.run(heard({"checkpoints_completed": 10**400})).unheard
+    assert told.startswith("its answer is not valid (answer.checkpoints_completed is 1000")
+    assert told.endswith("which is out of range)")
+
+
+async def heard(status: dict[str, Any]) -> observe.HeardReport:
+    """The operator asks a driver that answers with this status."""
+
+    class Odd:
+        async def status(self, *_: Any) -> Any:
+            return status
+
+    observer = observe.Observer(None, Odd(), b"key", None)  # type: ignore[arg-type]
+    return await observer._ask(observed.DriverEndpoint("10.0.0.1", "uid-1", 1), None)
+
+
+def test_a_failure_keeps_what_happened_and_what_helps() -> None:
+    """A driver that left no word is told by what it printed last, up to 4,096 bytes. The beginning of that was lost."""
+    draft = Draft(observed.ObservedState(job(running_status()), NOW), {}, None)
+    ends.fail(draft, "JobFailed", f"the query failed: {'no ' * 1400}; mend it")
+    told = draft.status["lastFailure"]["message"]
+    assert len(told) == 4000
+    assert told.startswith("the query failed: ")
+    assert told.endswith("; mend it")

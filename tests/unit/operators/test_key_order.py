@@ -4,8 +4,9 @@ keys. The results are those of an operator that has all of its state in memory."
 from __future__ import annotations
 
 import random
+import tempfile
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from sparkstate.functions import MIN_WATERMARK, KeyedProcessFunction
 from sparkstate.operators.epoch import commit_overlays
 from sparkstate.operators.memory import budget
 from sparkstate.operators.rows import key_order, sorting
+from sparkstate.operators.rows.files import EpochFiles
 from sparkstate.operators.state.overlay import Overlay
 from sparkstate.serde.types import Types
 from sparkstate.state.descriptors import MapStateDescriptor, ValueStateDescriptor
@@ -93,10 +95,12 @@ def made(folder: Path, limit: int | None, kind: str, function: Any, **options: A
     return Side(folder, limit, function, **options)
 
 
-def batches_of(users: list[Any], seed: int, count: int, rows: int = 500) -> list[pa.RecordBatch]:
-    """Random rows; a tenth of them are of one key."""
+def batches_of(
+    users: list[Any], seed: int, count: int, rows: int = 500, hot: float = 0.1
+) -> list[pa.RecordBatch]:
+    """Random rows; a tenth of them are of one key, or another share, ``hot``."""
     chance = random.Random(seed)
-    picked = [(users[1] if chance.random() < 0.1 else chance.choice(users)) for _ in range(count * rows)]
+    picked = [(users[1] if chance.random() < hot else chance.choice(users)) for _ in range(count * rows)]
     found = [(user, chance.randrange(1000), None) for user in picked]
     return [ops.make_batch(*found[at : at + rows]) for at in range(0, len(found), rows)]
 
@@ -162,6 +166,36 @@ def test_results_are_those_of_an_operator_in_memory(sides, kind, function):
             overlay.close()
         assert state(small, users) == state(large, users)
         assert small.timers("EVENT_TIME") == large.timers("EVENT_TIME")
+    assert small.files() == []
+
+
+def neighbours(user_of: Callable[[int], Any]) -> list[Any]:
+    """Users of whom a third have the key group of the second one, which is the hot key. It is in the middle of them."""
+    users = [user_of(number) for number in range(1, 30_000)]
+    group = ops.key_group(users[1])
+    beside = [user for user in users if ops.key_group(user) == group][:200]
+    hot = sorted(beside)[100]
+    others = [user for user in users if ops.key_group(user) != group][:400]
+    return [others[0], hot, *others[1:], *(user for user in beside if user != hot)]
+
+
+@pytest.mark.parametrize("kind", ["text", "numbers"])
+@pytest.mark.parametrize("function", ["records", "batches"])
+def test_a_hot_key_leaves_the_other_keys_in_their_order(sides, kind, function):
+    """Its rows take many parts. The rest of the epoch was processed without order, as slow as before."""
+    users = neighbours(lambda number: f"user {number}" if kind == "text" else number * 7919 - 2_000_000)
+    small, large = (sides(kind, FUNCTIONS[function](), limit) for limit in (SMALL, None))
+    for number, hot in ((1, 0.1), (2, 0.4)):
+        batches = batches_of(users, number, 16, hot=hot)
+        overlays = [epoch(side, number, batches) for side in (small, large)]
+        assert by_user(overlays[0]) == by_user(overlays[1])
+        assert overlays[0].by_key == (number > 1)
+        rows = ordered(overlays[0], small)
+        assert (rows is not None and not rows.is_sealed) == (number > 1)
+        for side, overlay in zip((small, large), overlays, strict=True):
+            commit_overlays([(side.operator, overlay)])
+            overlay.close()
+        assert state(small, users) == state(large, users)
     assert small.files() == []
 
 
@@ -314,7 +348,11 @@ def test_batches_in_the_order_of_groups_become_batches_in_the_order_of_keys(list
     )
     sizes = [len(each) for each in lists]
     batches = [table.slice(sum(sizes[:at]), size).to_batches()[0] for at, size in enumerate(sizes)]
-    found = pa.Table.from_batches(list(key_order.by_key(batches, ["key"], part_bytes)), table.schema)
+    with tempfile.TemporaryDirectory() as folder:
+        files = EpochFiles(Path(folder) / "rows")
+        found = pa.Table.from_batches(
+            list(key_order.by_key(batches, ["key"], part_bytes, files.new_rows)), table.schema
+        )
     expected = sorted(
         range(len(rows)), key=lambda at: (rows[at][0], rows[at][1] is not None, rows[at][1] or 0)
     )

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
+from sparkstate.cut_text import cut
+
 EXIT_REFUSED: Final = 3
 """As of ``StateMigrationError`` and ``RestoreBlocked``, with which the job would end."""
 _TOLD_CHARACTERS: Final = 1500
@@ -112,7 +114,7 @@ class Report:
             sentence = str(one.message)
             if told and len(told) + len(sentence) > _TOLD_CHARACTERS:
                 return f"{told}; and {len(self.refusals) - number} more"
-            told = f"{told}; {sentence}" if told else sentence[:_TOLD_CHARACTERS]
+            told = f"{told}; {sentence}" if told else cut(sentence, _TOLD_CHARACTERS)
         return told
 
 

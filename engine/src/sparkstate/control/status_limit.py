@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from sparkstate.control import documents
+from sparkstate.cut_text import cut
 
 LONGEST: Final = 900_000
 """Bytes of a status."""
@@ -51,7 +52,9 @@ def _operator_states(status: Status) -> Status:
 
 
 def _notices(status: Status) -> Status:
-    return status.model_copy(update={"notices": tuple(text[:_TEXT] for text in status.notices[:_MOST])})
+    """A long one loses its middle, because its remedy comes last."""
+    notices = tuple(cut(text, _TEXT) for text in status.notices[:_MOST])
+    return status.model_copy(update={"notices": notices})
 
 
 def _recoveries(status: Status) -> Status:
@@ -67,7 +70,7 @@ def _places(status: Status) -> Status:
 _PARTS: Final[tuple[tuple[str, Callable[[Status], Status]], ...]] = (
     ("the metrics of functions", _user_metrics),
     ("the sizes of operator state", _operator_states),
-    ("the end of its notices", _notices),
+    ("parts of its notices", _notices),
     ("older recoveries", _recoveries),
     ("some sinks and storages", _places),
 )

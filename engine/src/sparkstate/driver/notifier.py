@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from sparkstate.clock import Clock
 from sparkstate.control.documents import CheckpointInfo, CheckpointStatus, LongWorkKind, SavepointPhase
-from sparkstate.driver.cut_text import FAILURE, cut
+from sparkstate.cut_text import FAILURE, cut
 from sparkstate.driver.job_storage import JobStorage
 from sparkstate.driver.pending_checkpoint import (
     BegunSavepoint,

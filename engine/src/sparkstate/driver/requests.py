@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from sparkstate.control import port
 from sparkstate.control.documents import SavepointPhase, SavepointStatus
 from sparkstate.control.port import SavepointTrigger
-from sparkstate.driver.cut_text import FAILURE, cut
+from sparkstate.cut_text import FAILURE, cut
 
 MOST_OPEN = 100
 """Savepoints that wait for their turn; more are refused."""

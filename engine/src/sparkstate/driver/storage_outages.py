@@ -18,7 +18,7 @@ from typing import TypeVar
 from sparkstate import errors
 from sparkstate.clock import Clock
 from sparkstate.control.documents import StorageAway
-from sparkstate.driver.cut_text import CAUSE, cut
+from sparkstate.cut_text import CAUSE, cut
 
 RETRY_S = 0.5
 SLOW_S = 30.0

@@ -8,13 +8,14 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from sparkstate import cut_text
 from sparkstate.clock import Clock
 from sparkstate.control import documents, driver_life, picture, port
 from sparkstate.control.documents import CheckpointInfo, CheckpointKind, CheckpointStatus, DriverPhase
 from sparkstate.control.driver_life import Transition
-from sparkstate.driver import cut_text, operator_states, user_metrics
+from sparkstate.cut_text import cut
+from sparkstate.driver import operator_states, user_metrics
 from sparkstate.driver.checkpoint_history import CheckpointHistory
-from sparkstate.driver.cut_text import cut
 from sparkstate.driver.job_graph import Shape
 from sparkstate.driver.long_work import LongWork
 from sparkstate.driver.operator_figures import WorkedEpochs

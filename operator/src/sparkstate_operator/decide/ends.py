@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 
 from sparkstate_operator import clock, observed
-from sparkstate_operator.core import job_life, transitions
+from sparkstate_operator.core import job_life, shortening, transitions
 from sparkstate_operator.decide import contesting, last_words, progress, restarts, starting
 from sparkstate_operator.decide.draft import Draft
 from sparkstate_operator.decide.last_words import Failure, Meaning
 from sparkstate_operator.plan import Revision
 
 _ATTEMPT = re.compile(r"\battempt (\d{1,6})\b")
+_LONGEST = 4000
+"""Characters of the message of ``lastFailure``."""
 
 
 def judge(draft: Draft, revision: Revision, pod: observed.Pod, *, disturbed: bool) -> None:
@@ -153,7 +155,7 @@ def fail(
         "time": at or clock.text(draft.now),
         "attempt": attempt or draft.attempt,
         "reason": reason,
-        "message": message[-4000:],
+        "message": shortening.shortened(message, _LONGEST),
         "exitCode": exit_code,
     }
     failure = {name: value for name, value in found.items() if value is not None}

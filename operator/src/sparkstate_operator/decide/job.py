@@ -176,12 +176,16 @@ def _aim_at(draft: Draft, wanted: Revision) -> None:
     """The spec has changed again while an attempt is being stopped: the next attempt follows the newest spec. That has
     to be in the status, because the next look finds nothing new in this generation. The second of two changes, a second
     apart, was once forgotten here, and the job stayed with the first. If the state for the newest spec is not there,
-    the one before it still follows: a job that does not run could never take the savepoint that it waits for."""
+    the one before it still follows: a job that does not run could never take the savepoint that it waits for. The
+    one before it also follows if the newest spec could not begin: its driver would say so, with nothing running."""
     if draft.intent.get("revision") == wanted.name:
         return
     start = redirecting.start(draft, wanted)
     if isinstance(start, instructing.MissingState):
         instructing.put_off(draft, start)
+        draft.wanted = draft.aim
+        return
+    if redirecting.refuse(draft, wanted, start):
         draft.wanted = draft.aim
         return
     draft.put("start", start.document() or None)

@@ -9,8 +9,8 @@ change that was taken back still gave the state up.
 from __future__ import annotations
 
 from sparkstate_operator import actions, observed
-from sparkstate_operator.core import revisions
-from sparkstate_operator.decide import instructing, rebuilding
+from sparkstate_operator.core import revisions, settings
+from sparkstate_operator.decide import instructing, rebuilding, refusing
 from sparkstate_operator.decide.draft import Draft
 from sparkstate_operator.model.base import ChangeKind
 from sparkstate_operator.plan import Revision
@@ -25,6 +25,24 @@ def start(draft: Draft, wanted: Revision) -> actions.Start | instructing.Missing
     found = instructing.changed(draft, old, wanted, before)
     same = found == before and not instructing.is_changed(old, wanted)
     return actions.Start(empty=True) if same and _gives_state_up(draft, old, wanted) else found
+
+
+def refuse(draft: Draft, wanted: Revision, start: actions.Start) -> bool:
+    """Refuse ``wanted`` if it cannot begin as ``start`` says, and say whether it was refused. Without state, it would
+    have fewer key groups than shards. The version before it is then started instead. A spec that suspends the job is
+    not judged, for its state stays."""
+    suspends = draft.seen.job.spec.get("state") == "suspended"
+    found = [] if suspends or not _begins_empty(draft, start) else settings.beyond_default(wanted.resolved)
+    if found:
+        why = "; ".join(map(str, found))
+        refusing.of_key_groups(draft, wanted, why, goes_on="the version before it is started")
+    return bool(found)
+
+
+def _begins_empty(draft: Draft, start: actions.Start) -> bool:
+    """Whether it is certain that nothing has begun by this instruction. One that is carried on has perhaps begun its
+    lineage, which has its key groups."""
+    return start.empty and (not start.since or (start.since == draft.attempt and not _is_made(draft)))
 
 
 def present(draft: Draft) -> actions.Start:

@@ -31,6 +31,13 @@ def of_pod(draft: Draft, wanted: Revision) -> None:
     note(draft, wanted, f"{why}; {remedy}" if remedy else why, dry_run=True)
 
 
+def of_key_groups(draft: Draft, wanted: Revision, why: str, *, goes_on: str) -> None:
+    """It would begin without state, with fewer key groups than shards. ``goes_on``: what runs instead."""
+    emptied = not wanted.get("startEmpty")
+    remedy = "; or choose another upgradeMode, which goes on from the state with its own key groups"
+    note(draft, wanted, f"{why}{remedy if emptied else ''}; {goes_on}")
+
+
 def note(
     draft: Draft,
     wanted: Revision,

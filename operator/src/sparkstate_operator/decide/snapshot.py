@@ -7,7 +7,7 @@ from typing import Any
 
 from sparkstate_operator import actions, labels, observed
 from sparkstate_operator.config import Config
-from sparkstate_operator.core import conditions, snapshot_life
+from sparkstate_operator.core import conditions, shortening, snapshot_life
 from sparkstate_operator.decide import (
     dating,
     precedence,
@@ -99,7 +99,7 @@ STEPS = (_is_late, _is_settled, _cannot_be_read, _names_its_data, _is_not_asked_
 
 def _refuse(draft: SnapshotDraft) -> None:
     draft.happened(snapshot_life.CHANGED if draft.phase == "Failed" else snapshot_life.CREATED)
-    why = "; ".join(str(problem) for problem in draft.wrong)[:LONGEST]
+    why = shortening.shortened("; ".join(str(problem) for problem in draft.wrong), LONGEST)
     snapshot_following.fail(draft, snapshot_life.NOT_TAKEN, "SpecInvalid", why)
 
 

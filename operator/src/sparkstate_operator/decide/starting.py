@@ -82,13 +82,16 @@ def go_on(draft: Draft) -> None:
 
 def _follow_spec(draft: Draft) -> None:
     """The spec changed again before anything of the attempt was made: it starts as it is wanted now. If the state for
-    that is missing, the attempt is made as it was wanted before, and the change waits."""
+    that is missing, the attempt is made as it was wanted before, and the change waits. So it is if the change would
+    begin without state, with too few key groups for its shards: its driver would only refuse it."""
     wanted = draft.wanted
     if draft.pod is not None or wanted is None or not _is_changed(draft):
         return
     start = redirecting.start(draft, wanted)
     if isinstance(start, instructing.MissingState):
         instructing.put_off(draft, start)
+    elif _may_give_way(draft) and redirecting.refuse(draft, wanted, start):
+        draft.wanted = draft.revision
     elif not _left_a_trace(draft):
         _instruct(draft, start)
         _take(draft, wanted)
@@ -146,6 +149,12 @@ def _is_changed(draft: Draft) -> bool:
 
 def _left_a_trace(draft: Draft) -> bool:
     return any(child.attempt == draft.attempt for child in draft.seen.config_maps)
+
+
+def _may_give_way(draft: Draft) -> bool:
+    """Whether the newest spec takes this attempt's place: nothing of it is there, or its pod was refused, so that
+    another number follows. Any other attempt is followed by an upgrade, which is judged by then."""
+    return not _left_a_trace(draft) or draft.seen.never_made == draft.attempt
 
 
 def _used(draft: Draft) -> bool:

@@ -151,8 +151,7 @@ def _begin(draft: Draft, upgrade: Upgrade) -> None:
 
 def _keep_state(draft: Draft, upgrade: Upgrade, why: str) -> None:
     checking.end(draft)
-    remedy = "or choose another upgradeMode, which goes on from the state with its own key groups"
-    refusing.note(draft, upgrade.wanted, f"{why}; {remedy}; the old version runs on")
+    refusing.of_key_groups(draft, upgrade.wanted, why, goes_on="the old version runs on")
 
 
 def _stay(draft: Draft, upgrade: Upgrade) -> None:

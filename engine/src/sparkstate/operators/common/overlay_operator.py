@@ -323,7 +323,7 @@ class OverlayOperator(abc.ABC, Generic[S, C]):
         batches: Iterable[pa.RecordBatch]
         batches = sorting.merge(runs, held, column) if runs else sorting.sort(held, column)
         if overlay.by_key:
-            batches = key_order.by_key(batches, self.spec.key_columns, self._bounded.part_bytes)
+            batches = self._bounded.by_key(overlay, batches, self.spec.key_columns)
         for batch in batches:
             if overlay.dropped:  # the other rows need not be merged
                 return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +14,7 @@ import pyarrow as pa
 from sparkstate.backends.base import ShardStore, Spill, SpillingFactory
 from sparkstate.backends.ordered_spill import OrderedSpillingFactory
 from sparkstate.operators.memory import spilling, weighing
+from sparkstate.operators.rows import key_order
 from sparkstate.operators.rows.files import EpochFiles
 from sparkstate.operators.state.overlay import Overlay
 from sparkstate.operators.state.tables import OperatorTables
@@ -73,6 +74,14 @@ class EpochBudget:
     def waiting_bytes(self, most: int) -> int:
         """How many bytes of batches may wait in memory for their turn, for each attempt: ``most``, or less."""
         return most if (bound := self.bound_bytes) is None else min(most, bound // 8)
+
+    def by_key(
+        self, overlay: Overlay, batches: Iterable[pa.RecordBatch], key_columns: Sequence[str]
+    ) -> Iterator[pa.RecordBatch]:
+        """Rows of the overlay that come in the order of key groups, in the order of their keys."""
+        return key_order.by_key(
+            batches, key_columns, self.part_bytes, lambda: self.files_of(overlay).new_rows()
+        )
 
     def parts(self, uid: str, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
         """A batch of operator ``uid`` in parts that take at most about a quarter of the bound each, judged by its rows

@@ -25,6 +25,7 @@ class EpochFiles:
         self._directory = directory
         self._outputs: dict[str | None, _Output] = {}
         self._runs: list[Path] = []
+        self._made = 0
         self._is_closed = False
         with _translated(directory):
             directory.mkdir(parents=True, exist_ok=True)
@@ -56,6 +57,11 @@ class EpochFiles:
                 output.end()
             yield from read_stream(output.path)
 
+    def new_rows(self) -> WaitingRows:
+        """A file for rows that wait for their turn."""
+        self._made += 1
+        return WaitingRows(self._directory / f"rows-{self._made}.arrow")
+
     def add_run(self, batches: Iterable[pa.RecordBatch]) -> None:
         """Keep sorted rows, to be merged with the other runs."""
         path = self._directory / f"run-{len(self._runs)}.arrow"
@@ -83,6 +89,33 @@ class EpochFiles:
             output.abandon()
         self._outputs.clear()
         shutil.rmtree(self._directory, ignore_errors=True)
+
+
+class WaitingRows:
+    """Rows in a file, in the order in which they were added. They are taken once."""
+
+    def __init__(self, path: Path) -> None:
+        self._output = _Output(path)
+
+    def add(self, batches: Iterable[pa.RecordBatch]) -> None:
+        """Behind those that are here already."""
+        with _translated(self._output.path):
+            for batch in batches:
+                self._output.write(batch)
+
+    def take(self) -> Iterator[pa.RecordBatch]:
+        """All rows, one batch in memory at a time; the file goes after the last one."""
+        if not self._output.rows:
+            return
+        with _translated(self._output.path):
+            self._output.end()
+        yield from read_stream(self._output.path)
+        self.close()
+
+    def close(self) -> None:
+        """Remove the file. Closing twice is allowed."""
+        self._output.abandon()
+        self._output.path.unlink(missing_ok=True)
 
 
 class _Output:
