@@ -142,13 +142,13 @@ class Database:
             self.fail(error)
             raise
 
-    def take_files(self, family: Family, paths: Sequence[Path], *, keep: bool = False) -> None:
-        """Make the rows of these files, which do not overlap, the newest of a column family. The files become the
-        database's and are gone from their place; with ``keep`` they stay there too, and nobody writes into them. If it
-        fails, the database refuses everything from then on."""
+    def take_files(self, family: Family, paths: Sequence[Path], *, keep: bool = False) -> int:
+        """Make the rows of these files, which do not overlap, the newest of a column family; the bytes of the files.
+        They become the database's and are gone from their place; with ``keep`` they stay there too, and nobody writes
+        into them. If it fails, the database refuses everything from then on."""
         self.check()
         if not paths:
-            return
+            return 0
         options = rocksdict.IngestExternalFileOptions()
         options.set_move_files(True)
         try:
@@ -156,10 +156,12 @@ class Database:
                 family.forget_iterator()
                 family.flush()  # RocksDB would flush older rows itself, with the interpreter lock held
                 near = [self._brought(path, keep) for path in paths]
+                size = sum(path.stat().st_size for path in near)
                 family.rdict.ingest_external_file([str(path) for path in near], options)
         except Exception as error:
             self.fail(error)
             raise
+        return size
 
     def _brought(self, path: Path, keep: bool) -> Path:
         """The file within the database's folder, where RocksDB links it. It would copy a file of another device with
@@ -241,6 +243,12 @@ class Database:
         with failures.translated(self.path, "setting the options of"):
             for family in self.families().values():
                 family.write_in_parts(wanted)
+
+    def write_in_blocks(self, family: Family, size: int) -> None:
+        """How many bytes the blocks of a column family's files have from now on."""
+        self.check()
+        with failures.translated(self.path, "setting the options of"):
+            family.write_in_blocks(size)
 
     def memtable_bytes(self) -> int:
         """Memory of all memtables that are not flushed yet."""

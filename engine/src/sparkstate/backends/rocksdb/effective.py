@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparkstate import errors
-from sparkstate.backends.rocksdb import keys, memory, predefined
+from sparkstate.backends.rocksdb import keys, large_blocks, memory, predefined
 from sparkstate.backends.rocksdb.options import (
     ColumnFamilyOptions,
     ConfigurableRocksDBOptionsFactory,
@@ -85,6 +85,13 @@ class EffectiveOptions:
     in_parts: bool | None = False
     """Whether indexes and filters are written in parts; None: that depends on the state (``index_parts``)."""
 
+    own_blocks: bool = False
+    """Whether the job decided the size of blocks; if not, that may grow (``large_blocks``)."""
+
+    def with_blocks(self, size: int) -> EffectiveOptions:
+        """The options of files with blocks of so many bytes."""
+        return dataclasses.replace(self, table={**self.table, "block_size": size})
+
     def with_parts(self, wanted: bool) -> EffectiveOptions:
         """The options of files whose indexes and filters are whole or, if ``wanted``, in parts."""
         return dataclasses.replace(self, table={**self.table, **_PARTS}) if wanted else self
@@ -154,6 +161,8 @@ def resolve(
         is_bounded=plan.bounded,
         chosen=frozenset(chosen | parsed.given["column"].keys()),
         in_parts=in_parts,
+        own_blocks="block_size" in parsed.given["table"]
+        or column.table.get("block_size") != large_blocks.SMALL_BYTES,
     )
 
 

@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from sparkstate import disposal, errors, local_disk
-from sparkstate.backends.rocksdb import effective, folders, keys, memory, metrics, native
+from sparkstate.backends.rocksdb import effective, folders, keys, large_blocks, memory, metrics, native
 from sparkstate.backends.rocksdb.buffering import BufferMemory
 from sparkstate.backends.rocksdb.database import Database
+from sparkstate.backends.rocksdb.family import Family
 from sparkstate.backends.rocksdb.index_parts import IndexParts
+from sparkstate.backends.rocksdb.large_blocks import LargeBlocks
 from sparkstate.backends.rocksdb.reading import Reads
 from sparkstate.backends.rocksdb.spill import RocksSpill
 from sparkstate.backends.rocksdb.store import RocksDBShardStore, StoreOptions
@@ -99,6 +101,7 @@ class RocksDBStoreFactory:
             _log.warning("%s", notice)
         self._memory = native.SlotMemory(self.plan)
         self._buffer_memory = BufferMemory(self.plan.buffers)
+        self._blocks = LargeBlocks(may_grow=not self.options.own_blocks)
 
     def create(self, shard: int, key_groups: KeyGroupRange, directory: Path) -> RocksDBShardStore:
         with self._lock:
@@ -113,6 +116,7 @@ class RocksDBStoreFactory:
                 clock=self._clock,
                 reads=self._reads,
                 buffer_memory=self._buffer_memory,
+                blocks=self._blocks,
                 new_id=self._new_id,
                 make_room=self._before_write,
                 on_close=self._closed,
@@ -146,7 +150,7 @@ class RocksDBStoreFactory:
             shard_of,
             directory,
             new_options=self._new_spill_options,
-            new_file_options=lambda: self._build(self.options, 1)[0],
+            new_file_options=self._new_file_options,
             expects_order=expects_order,
             write_batch_bytes=options.write_batch_bytes,
             row_limit=options.row_limit,
@@ -192,6 +196,12 @@ class RocksDBStoreFactory:
 
     def _new_spill_options(self, families: int) -> tuple[Any, list[Any]]:
         return self._build(self._spill_options, families)
+
+    def _new_file_options(self, families: Sequence[Family]) -> Any:
+        options = self.options
+        if any(map(self._blocks.has, families)):
+            options = options.with_blocks(large_blocks.LARGE_BYTES)
+        return self._build(options, 1)[0]
 
     def _build(self, options: effective.EffectiveOptions, families: int) -> tuple[Any, list[Any]]:
         # A store is opened at its first use, when the slot has made all of its stores.

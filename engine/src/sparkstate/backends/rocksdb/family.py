@@ -21,6 +21,7 @@ _INDEX_SIZES = re.compile(r"(?:index block size[^=]*|filter block size)=(\d+)")
 # RocksDB changes the options of tables while a database is open since 9.8 (facebook/rocksdb#10021).
 _IN_PARTS = "{index_type=kTwoLevelIndexSearch;partition_filters=true;pin_top_level_index_and_filter=true;}"
 _WHOLE = "{index_type=kBinarySearch;partition_filters=false;}"
+_ROWS = re.compile(r"# entries=(\d+).* raw key size=(\d+).* raw value size=(\d+)")
 _ROWS_PER_BATCH = 4000
 """Rows per write. The interpreter lock is held for as long as one write takes, here 2 to 4 ms."""
 
@@ -166,6 +167,16 @@ class Family:
     def write_in_parts(self, wanted: bool) -> None:
         """Whether files from now on have their index and filter in parts (``index_parts``)."""
         self.rdict.set_options({"block_based_table_factory": _IN_PARTS if wanted else _WHOLE})
+
+    def write_in_blocks(self, size: int) -> None:
+        """How many bytes the blocks of files have from now on."""
+        self.rdict.set_options({"block_based_table_factory": f"{{block_size={size};}}"})
+
+    def row_bytes(self) -> float:
+        """Of a row in the files, before compression, on average; 0: there are no rows."""
+        found = _ROWS.search(self.text("rocksdb.aggregated-table-properties") or "")
+        rows, keys, values = map(int, found.groups()) if found else (0, 0, 0)
+        return (keys + values) / max(1, rows)
 
     def index_bytes(self) -> int:
         """Bytes of the indexes and filters of all files."""

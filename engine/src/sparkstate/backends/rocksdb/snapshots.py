@@ -4,6 +4,7 @@ or a view to be written in the canonical format."""
 from __future__ import annotations
 
 import bisect
+import os
 import re
 import shutil
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -107,6 +108,16 @@ def identity_of(name: str, size: int, identities: Sequence[Identity]) -> str:
     number = int(name.partition(".")[0])
     at = bisect.bisect_right([entry.first for entry in identities], number) - 1
     return f"{identities[max(at, 0)].id}-{number:06d}-{size}"
+
+
+def linked_directory(database: Path, directory: Path, checkpoint_id: int) -> Path:
+    """For the links to the files of a database: within ``directory``, or beside the database where that is another
+    device, which a hard link cannot leave."""
+    if os.stat(directory).st_dev == os.stat(database).st_dev:
+        return directory / "db"
+    target = database.with_name(f"{database.name}-snapshot-{checkpoint_id}")
+    shutil.rmtree(target, ignore_errors=True)
+    return target
 
 
 class NativeSnapshot:

@@ -40,8 +40,8 @@ from sparkstate.serde import composite, scalars
 
 class RocksSpill:
     """A ``Spill`` in a ``directory`` of its own. ``has_room``: whether it may take so many more bytes of memory.
-    ``new_file_options`` makes the options of a shard store's files. ``expects_order``: its additions come in the
-    order of their keys (``OrderedSpillingFactory``)."""
+    ``new_file_options`` makes the options of files for these families of shard stores. ``expects_order``: its additions
+    come in the order of their keys (``OrderedSpillingFactory``)."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class RocksSpill:
         directory: Path,
         *,
         new_options: NewOptions,
-        new_file_options: Callable[[], Any],
+        new_file_options: Callable[[Sequence[Family]], Any],
         expects_order: bool,
         write_batch_bytes: int,
         row_limit: int,
@@ -121,7 +121,10 @@ class RocksSpill:
         )
         if isinstance(table, SpilledValues) and self._is_ordered(spec, committed):
             directory = self._directory / f"ordered-{len(self._tables)}"
-            ordered = OrderedRows(layout.RowCodec(spec), directory, shard_of, self._new_file_options)
+            new_options = functools.partial(
+                self._new_file_options, [each.family for each in committed.values()]
+            )
+            ordered = OrderedRows(layout.RowCodec(spec), directory, shard_of, new_options)
             table.expect_order(ordered, functools.partial(self._read_back, table, ordered))
         return table
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -31,6 +30,7 @@ from sparkstate.backends.rocksdb.buffered_values import BufferedValueTable
 from sparkstate.backends.rocksdb.buffering import BufferMemory, Buffers, row_parts
 from sparkstate.backends.rocksdb.database import Database, NewOptions
 from sparkstate.backends.rocksdb.family import Family, FamilyWrites
+from sparkstate.backends.rocksdb.large_blocks import LargeBlocks
 from sparkstate.backends.rocksdb.reading import Reads
 from sparkstate.backends.rocksdb.schemas import SchemaCodec, Schemas
 from sparkstate.backends.rocksdb.sweeping import RowSweep
@@ -73,6 +73,7 @@ class RocksDBShardStore:
         clock: Clock,
         reads: Reads,
         buffer_memory: BufferMemory,
+        blocks: LargeBlocks,
         new_id: Callable[[], str],
         make_room: Callable[[], None],
         on_close: Callable[[RocksDBShardStore], None],
@@ -84,6 +85,7 @@ class RocksDBShardStore:
         self._new_options = new_options
         self._clock = clock
         self._reads = reads
+        self._blocks = blocks
         self._make_room = make_room
         self._on_close = on_close
         self._db: Database | None = None
@@ -187,6 +189,9 @@ class RocksDBShardStore:
                         table.applied_columns(change.timer_columns)
             for table, change in waiting:
                 self._buffers.absorb(table, change)
+            self._blocks.committed(
+                database, [table.family for table, write, _ in writes if write is not None]
+            )
         except Exception as error:  # out of memory
             database.fail(error)
             raise
@@ -203,7 +208,7 @@ class RocksDBShardStore:
         """The same as files of rows (``ordered_rows``), which are taken away."""
         database = self._database()
         self._make_room()  # a commit may have nothing but files, and their form has to follow the state as well
-        database.take_files(self.table(spec).family, paths)
+        self._blocks.take_files(database, self.table(spec).family, paths)
 
     def give_up(self, error: Exception) -> None:
         """Such a commit ended half-way: no further one and no snapshot is taken."""
@@ -254,7 +259,7 @@ class RocksDBShardStore:
             return self._canonical_snapshot(database, directory)
         database.flush()
         with failures.translated(self._path, "snapshotting"):
-            target = self._snapshot_directory(directory, checkpoint_id)
+            target = snapshots.linked_directory(self._path, directory, checkpoint_id)
         database.checkpoint(target)
         for sweep in self._sweeps.values():
             sweep.flushed(self._clock.monotonic())
@@ -264,14 +269,6 @@ class RocksDBShardStore:
             if heaps:
                 heap.write(target / heap.FILE, heaps)
         return snapshots.NativeSnapshot(target, self._identities, self._options.incremental, ())
-
-    def _snapshot_directory(self, directory: Path, checkpoint_id: int) -> Path:
-        """Within ``directory``, or beside the database where that is another device: a hard link cannot leave one."""
-        if os.stat(directory).st_dev == os.stat(self._path).st_dev:
-            return directory / "db"
-        target = self._path.with_name(f"{self._path.name}-snapshot-{checkpoint_id}")
-        shutil.rmtree(target, ignore_errors=True)
-        return target
 
     def _meta(self) -> snapshots.StoreMeta:
         return snapshots.StoreMeta(
