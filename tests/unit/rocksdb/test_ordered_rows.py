@@ -246,6 +246,7 @@ def test_rows_in_order_are_never_looked_for_and_end_in_the_stores_as_they_are(sp
 def test_arrays_are_written_in_the_order_of_their_rows_and_several_parts(spilled):
     keys = in_order(5_000)
     spilled.add_longs({key: str(key) for key in reversed(keys[:2_500])})
+    assert spilled.spill.database() is None
     spilled.add_longs({key: DELETED if key % 3 else str(key) for key in keys[2_500:]})
     assert not spilled.ordered.is_sealed
     spilled.commit()
@@ -310,7 +311,7 @@ def test_stores_take_no_change_any_more_after_files_were_given_to_only_some_of_t
     spilled.spill.close()
     spilled.begin()
     spilled.add(dict.fromkeys(in_order(200), "new"))
-    spilled.spill._write([spilled.spill.table(SPEC).seal(spilled.ordered)])
+    spilled.spill.table(SPEC).seal(spilled.ordered)
     spilled.ordered.files[1][0].unlink()
     with pytest.raises(errors.SparkstateError):
         spilled.spill.commit()

@@ -117,7 +117,11 @@ class RocksSpill:
     def _make_rows(self, spec: TableSpec, committed: Mapping[int, Any]) -> SpilledTable:
         shard_of = self._shard_of
         table = spilled_tables.TABLES[spec.kind](
-            spec, self._family(spec), self._row_limit, self._positions, lambda kg: committed[shard_of[kg]]
+            spec,
+            functools.partial(self._family, spec),
+            self._row_limit,
+            self._positions,
+            lambda kg: committed[shard_of[kg]],
         )
         if isinstance(table, SpilledValues) and self._is_ordered(spec, committed):
             directory = self._directory / f"ordered-{len(self._tables)}"
@@ -138,7 +142,7 @@ class RocksSpill:
 
     def _read_back(self, table: SpilledValues, ordered: OrderedRows) -> Family:
         """The rows that came in order, as they have to be read."""
-        self._write([table.seal(ordered)])
+        self._write(table.seal(ordered))
         database = self._open()
         family = database.family(f"{layout.family_name(table.spec)}/ordered")
         # The commit gives the same files to the shard stores. RocksDB notes their place among the rows elsewhere.
@@ -210,10 +214,11 @@ class RocksSpill:
         bases = {shard: store.take_positions(count) for shard, store in self._stores.items()}
         for table in self._tables.values():
             if isinstance(table, SpilledValues) and (ordered := table.ordered) is not None:
-                self._write([table.seal(ordered)])
+                if gone := table.seal(ordered):
+                    self._write(gone)
                 spill_commit.give_files(table.spec, ordered.files, self._stores)
-            if table.family is not None:
-                spill_commit.copy_rows(table.spec, table.family, self._stores, self._shard_of, bases)
+            if table.opened is not None:
+                spill_commit.copy_rows(table.spec, table.opened, self._stores, self._shard_of, bases)
             if isinstance(table, SpilledColumns):
                 table.copy_runs(self._stores)
 

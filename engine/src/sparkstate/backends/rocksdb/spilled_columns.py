@@ -108,9 +108,9 @@ class SpilledColumns:
         return writes
 
     @property
-    def family(self) -> Family | None:
+    def opened(self) -> Family | None:
         """Has the rows; None: there are none."""
-        return None if self._rows is None else self._rows.family
+        return None if self._rows is None else self._rows.opened
 
     # --- reads
 

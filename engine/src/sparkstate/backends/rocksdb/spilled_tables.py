@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -36,21 +37,36 @@ class SpilledTable:
     def __init__(
         self,
         spec: TableSpec,
-        family: Family,
+        open_family: Callable[[], Family],
         row_limit: int,
         positions: tables.PositionCounter,
         committed: Callable[[int], Any],
     ) -> None:
         self.spec = spec
-        self.family = family
+        self.codec = layout.RowCodec(spec)
+        self._open_family = open_family
         self._committed = committed
-        # Encodes rows as the shard stores do: their own class, on this database's column family.
-        self._encoder = tables.make_table(spec, family, row_limit, positions)
-        self._row = self._encoder.codec.row
+        self._positions = positions
+        self._row = self.codec.row
         assert spec.value_type is not None
         self._decode = spec.value_type.decode
         self._encode = spec.value_type.encode
         self._row_limit = row_limit
+
+    @functools.cached_property
+    def family(self) -> Family:
+        """Opened when it is first asked for: 40 ms on a busy machine, and rows in order mostly need none."""
+        return self._open_family()
+
+    @property
+    def opened(self) -> Family | None:
+        """The family; None: nobody has asked for it, and it has no rows."""
+        return self.__dict__.get("family")
+
+    @functools.cached_property
+    def _encoder(self) -> tables.RocksTable:
+        """Encodes rows as the shard stores do: their own class, on this database's column family."""
+        return tables.make_table(self.spec, self.family, self._row_limit, self._positions)
 
     def writes(self, changes: TableChanges, kgs: Mapping[Any, int]) -> FamilyWrites:
         """The changes as rows that fold into those already here."""
@@ -74,10 +90,10 @@ class SpilledTable:
 
     def mentions(self, kgs: Sequence[int], keys: Sequence[Any]) -> list[bool]:
         """See ``SpilledKeys``."""
-        rows = self._encoder.codec.rows(kgs, keys)
+        rows = self.codec.rows(kgs, keys)
         if self.spec.kind not in (StateKind.LIST, StateKind.MAP):
             return [data is not None for data in self.family.get_many(rows)]
-        first = [self.family.leap(row, self._encoder.codec.behind_key, 1) for row in rows]
+        first = [self.family.leap(row, self.codec.behind_key, 1) for row in rows]
         return [bool(each) and each[0].startswith(row) for row, each in zip(rows, first, strict=True)]
 
     def _replaced(self, changes: TableChanges, kgs: Mapping[Any, int]) -> list[bytes]:
@@ -129,7 +145,7 @@ class SpilledValues(SpilledTable):
         return value_columns.to_columns(values, value_columns.dtype_of(self.spec.value_type))
 
     def get_many(self, kgs: Sequence[int], cells: Sequence[Cell]) -> list[Any]:
-        rows = self._encoder.codec.rows(kgs, cells)
+        rows = self.codec.rows(kgs, cells)
         order = layout.row_order(rows)
         if order is None:
             return self._get_ordered(rows, kgs, cells)
@@ -231,28 +247,27 @@ class SpilledValues(SpilledTable):
         self, ordered: OrderedRows, rows: list[bytes], values: list[bytes | None]
     ) -> Iterator[FamilyWrites]:
         if ordered.takes(rows[0]):
-            if gone := ordered.add(rows, values):
-                yield self._deletions(gone)
+            yield from self._deletions(ordered.add(rows, values))
             return
         if not ordered.is_sealed:
-            yield self.seal(ordered)
+            yield from self.seal(ordered)
         marked = [GONE if value is None else STANDS + value for value in values]
         yield FamilyWrites(self.family, [], rows, marked)
 
     def _in_order(self, changes: TableChanges, kgs: Mapping[Any, int]) -> TableChanges:
         cells = list(changes.values)
-        rows = self._encoder.codec.rows([kgs[base.key_of(cell)] for cell in cells], cells)
+        rows = self.codec.rows([kgs[base.key_of(cell)] for cell in cells], cells)
         order = sorted(range(len(rows)), key=rows.__getitem__)
         changed = TableChanges(changes.spec)
         changed.values = {cells[place]: changes.values[cells[place]] for place in order}
         return changed
 
-    def seal(self, ordered: OrderedRows) -> FamilyWrites:
+    def seal(self, ordered: OrderedRows) -> list[FamilyWrites]:
         """Rows do not come in order any more. The rows that did need these deletions."""
         return self._deletions(ordered.seal())
 
-    def _deletions(self, rows: list[bytes]) -> FamilyWrites:
-        return FamilyWrites(self.family, [], rows, [GONE] * len(rows))
+    def _deletions(self, rows: list[bytes]) -> list[FamilyWrites]:
+        return [FamilyWrites(self.family, [], rows, [GONE] * len(rows))] if rows else []
 
 
 class SpilledLists(SpilledTable):
@@ -299,7 +314,7 @@ class SpilledTimers:
 
     def __init__(self, spec: TableSpec, family: Family, row_limit: int) -> None:
         self.spec = spec
-        self.family = family
+        self.family = self.opened = family
         self._limit = row_limit
         self.codec = layout.RowCodec(spec)
 
