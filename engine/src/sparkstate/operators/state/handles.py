@@ -255,10 +255,21 @@ class StringValueStateHandle(ImmutableValueStateHandle):
             self._store(None if value is None else self._freeze(value))
 
 
+class BytesValueStateHandle(ImmutableValueStateHandle):
+    """The same for bytes."""
+
+    def update(self, value: Any) -> None:
+        if type(value) is bytes:
+            self._entries[self._cursor.number] = value
+        else:
+            self._store(None if value is None else self._freeze(value))
+
+
 _WRITTEN_OUT: dict[str, type[ValueStateHandle]] = {
     "LONG": LongValueStateHandle,
     "BOOLEAN": BooleanValueStateHandle,
     "STRING": StringValueStateHandle,
+    "PRIMITIVE_ARRAY<BYTE>": BytesValueStateHandle,
 }
 
 
