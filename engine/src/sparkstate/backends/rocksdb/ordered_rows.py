@@ -63,8 +63,8 @@ class OrderedRows:
         return not self.is_sealed and row > self._written
 
     def waiting(self, rows: Sequence[bytes]) -> dict[int, bytes]:
-        """Of these rows, which are in order and which :meth:`takes` takes: the values of those that were added, by
-        their places."""
+        """Of these rows, which are in order and which :meth:`takes` takes: the values of those that were added, by the
+        places of the rows."""
         if len(self._waiting) > len(rows):
             return {place: self._waiting[row] for place, row in enumerate(rows) if row in self._waiting}
         found = {}
