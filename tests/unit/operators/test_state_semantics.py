@@ -44,7 +44,6 @@ class Scripted(KeyedProcessFunction):
         self.ctx = ctx
         self.value = ctx.get_state(ValueStateDescriptor("value", Types.LONG()))
         self.text = ctx.get_state(ValueStateDescriptor("text", Types.STRING()))
-        self.data = ctx.get_state(ValueStateDescriptor("data", Types.PRIMITIVE_ARRAY(Types.BYTE())))
         self.tags = ctx.get_state(ValueStateDescriptor("tags", Types.LIST(Types.STRING())))
         self.share = ctx.get_state(ValueStateDescriptor("share", Types.DOUBLE()))
         self.pair = ctx.get_state(ValueStateDescriptor("pair", Types.TUPLE([Types.LONG(), Types.LONG()])))
@@ -123,24 +122,6 @@ def test_zero_and_the_empty_string_are_values(do, harness):
     do(lambda f: (f.value.update(0), f.text.update("")))
     assert do(lambda f: (f.value.value(), f.text.value())) == (0, "")
     assert harness.state("value", "a") == 0
-
-
-@pytest.mark.parametrize("carrier", [bytes, bytearray, memoryview])
-def test_bytes_are_kept_whatever_carried_them(do, harness, carrier):
-    buffer = bytearray(b"\0ab")
-    do(lambda f: f.data.update(carrier(buffer)))
-    buffer[:] = b"xyz"
-    harness.restore(harness.snapshot())
-    assert do(lambda f: (f.data.value(), type(f.data.value()))) == (b"\0ab", bytes)
-    do(lambda f: f.data.update(carrier(b"")))
-    assert do(lambda f: f.data.value()) == b""
-    do(lambda f: f.data.update(None))
-    assert harness.state("data", "a") is None
-
-
-def test_text_is_no_value_of_bytes(do):
-    with pytest.raises(errors.UserCodeError, match="does not fit the declared type PRIMITIVE_ARRAY<BYTE>"):
-        do(lambda f: f.data.update("text"))
 
 
 def test_a_value_that_is_changed_without_update_stays_as_it_was(do):
