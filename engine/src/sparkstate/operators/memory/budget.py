@@ -142,8 +142,9 @@ class EpochBudget:
             # None are left while those that waited are processed: they count until that is done.
             if overlay.held and weighing.held_bytes(overlay) > small:
                 spilling.sort_to_disk(overlay, self.files_of(overlay), self.part_bytes // _MOST_RUNS)
-        overlay.weight = weighing.weigh(overlay)
-        if self.used_bytes() > allowed and (size := weighing.state_bytes(overlay)) > small:
+        size = weighing.state_bytes(overlay)
+        overlay.weight = size + weighing.batch_bytes(overlay)
+        if self.used_bytes() > allowed and size > small:
             self.move_to_disk(tables, overlay)
             overlay.moved_bytes += size
             overlay.weight = weighing.weigh(overlay)
