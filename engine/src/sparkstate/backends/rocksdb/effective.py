@@ -86,7 +86,8 @@ class EffectiveOptions:
     """Whether indexes and filters are written in parts; None: that depends on the state (``index_parts``)."""
 
     own_blocks: bool = False
-    """Whether the job decided the size of blocks; if not, that may grow (``large_blocks``)."""
+    """Whether the job decided the size of blocks; if not, that may grow (``large_blocks``). A factory that sets the
+    default is not told apart from one that sets nothing."""
 
     def with_blocks(self, size: int) -> EffectiveOptions:
         """The options of files with blocks of so many bytes."""

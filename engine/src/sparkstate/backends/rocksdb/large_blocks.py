@@ -2,8 +2,8 @@
 
 Theory. A key at random needs one block, and the rest of it is read in vain. So blocks are small. An epoch in the order
 of keys that touches a key or more in each block needs nearly all of them, one after another. With larger ones it reads
-few more bytes, and there are fewer blocks to find, read, check and keep in the cache (RFC 0065 has the figures). What
-an epoch touches is known when its files are taken. Files that are there keep their blocks until they are merged.
+few more bytes, and there are fewer blocks to find, read, check and keep in the cache (RFC 0065 has the figures). The
+files of an epoch show how much it touches. Files that are there keep their blocks until they are merged.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ SMALL_BYTES: Final = 4 << 10
 LARGE_BYTES: Final = 16 << 10
 """32 KiB took a little less processor time, and 5 MiB more memory."""
 _KEYS: Final = 1.0
-"""Touched keys for each small block, from which on blocks are large. With a third of a key, reads bring in 2.6 times as
-many bytes."""
+"""Touched keys for each small block, from which on blocks are large. With 0.4, reads bring in 2.6 times the bytes."""
 _KEYS_BACK: Final = 0.5
 """Below, blocks are small again. Lower, so that epochs of one size do not go back and forth."""
 _FITTING: Final = 10
