@@ -162,7 +162,11 @@ class RocksSpill:
 
     def takes_longs(self, spec: TableSpec) -> bool:
         """As the contract says."""
-        if spec.kind in TIMER_KINDS or not isinstance(spec.key_type, scalars.IntegerType):
+        if (
+            not self._expects_order
+            or spec.kind in TIMER_KINDS
+            or not isinstance(spec.key_type, scalars.IntegerType)
+        ):
             return False
         table = self.table(spec)
         return isinstance(table, SpilledValues) and table.ordered is not None
