@@ -47,3 +47,20 @@ def test_bytes_are_kept_whatever_carried_them(harness, carrier):
 def test_text_is_no_value_of_bytes(harness):
     with pytest.raises(errors.UserCodeError, match="does not fit the declared type PRIMITIVE_ARRAY<BYTE>"):
         harness.process_element("text")
+
+
+class Claims(bytes):
+    """Bytes that give themselves and another length."""
+
+    def __bytes__(self) -> bytes:
+        return self
+
+    def __len__(self) -> int:
+        return 3
+
+
+def test_a_subclass_is_stored_as_its_bytes():
+    declared = Types.PRIMITIVE_ARRAY(Types.BYTE())
+    stored = declared.freeze(Claims(b"abcdef"))
+    assert type(stored) is bytes
+    assert declared.decode(declared.encode(stored)) == b"abcdef"

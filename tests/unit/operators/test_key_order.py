@@ -18,7 +18,7 @@ from support.faults import tried
 from support.operators import driven as ops
 from support.operators.spilling import Side
 
-from sparkstate import columns
+from sparkstate import columns, errors
 from sparkstate.backends.rocksdb.ordered_rows import OrderedRows
 from sparkstate.backends.rocksdb.spill import RocksSpill
 from sparkstate.batches.functions import KeyedBatchFunction
@@ -234,6 +234,29 @@ def test_values_by_whole_numbers_go_to_disk_as_arrays(sides, function, monkeypat
         commit_overlays([(side.operator, overlay)])
         overlay.close()
     assert by_one == []
+
+
+@pytest.mark.parametrize("way", ["add", "add_longs"])
+def test_an_overlay_whose_way_to_disk_failed_half_way_is_never_committed(sides, way, monkeypatch):
+    """Its timers, and values that count as written, are in no place any more."""
+    side = sides("numbers", Trail(timers=True))
+    overlay = epoch(side, 1, batches_of(USERS["numbers"], 1, 8))
+    commit_overlays([(side.operator, overlay)])
+    overlay.close()
+    before = state(side, USERS["numbers"])
+    overlay = epoch(side, 2, batches_of(USERS["numbers"], 2, 8))
+    with monkeypatch.context() as patch:
+        patch.setattr(RocksSpill, way, _refuse)
+        with pytest.raises(errors.StorageError, match="for a moment"):
+            side.budget.move_to_disk(side.operator._tables, overlay)
+    with pytest.raises(errors.SparkstateError):
+        commit_overlays([(side.operator, overlay)])
+    overlay.close()
+    assert state(side, USERS["numbers"]) == before
+
+
+def _refuse(*_: Any) -> None:
+    raise errors.StorageError("the disk is full for a moment")
 
 
 def test_an_epoch_that_fits_in_memory_ends_the_order(sides):

@@ -137,20 +137,6 @@ def test_a_value_that_is_changed_without_update_stays_as_it_was(do):
     assert do(lambda f: (f.tags.value().append("lost"), f.tags.value())[1]) == ["x"]
 
 
-def test_bytes_that_can_change_are_stored_as_they_were_when_they_were_given(do, harness):
-    def write(f):
-        given = bytearray(b"old")
-        f.data.update(given)
-        given[:] = b"new"
-        return f.data.value()
-
-    assert do(write) == do(lambda f: f.data.value()) == harness.state("data", "a") == b"old"
-    do(lambda f: f.data.update(b"whole"))
-    assert harness.state("data", "a") == b"whole"
-    do(lambda f: f.data.update(None))
-    assert harness.state("data", "a") is None
-
-
 def test_a_list_appends_replaces_and_clears(do, harness):
     do(lambda f: (f.list.add(1), f.list.add_all([2, 3])))
     assert do(lambda f: (f.list.add(4), f.list.get())[1]) == [1, 2, 3, 4]

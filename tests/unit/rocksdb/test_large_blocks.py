@@ -155,3 +155,30 @@ def test_the_blocks_of_other_states_stay_small_and_a_dropped_state_begins_anew(m
     assert block_bytes(store.database().path) == SMALL
     give(slot, store, KEYS)
     assert block_bytes(store.database().path) == LARGE
+
+
+def test_the_bulk_of_a_state_counts_where_it_lies_in_newer_files_alone(make_slot):
+    """RocksDB's estimate of the live data passes over files that a newer one overlaps."""
+    slot = make_slot()
+    store = slot.store()
+    for keys in (KEYS[::2], KEYS[1::2]):
+        change = change_of(keys, 0)
+        store.commit([change], cells.groups([change]))
+        store.database().families()["op/name"].flush()
+    for version in range(1, 4):
+        give(slot, store, KEYS[:: len(KEYS) // 20], version)
+        assert block_bytes(store.database().path) == SMALL
+
+
+def test_epochs_on_disk_whose_keys_come_in_any_order_make_blocks_small_again(make_slot):
+    slot = make_slot()
+    store = slot.store()
+    give(slot, store, KEYS)
+    assert block_bytes(store.database().path) == LARGE
+    for version in range(1, large_blocks._FITTING + 1):
+        spill = slot.factory.create_spill({0: store}, [0] * 128, slot.folder())
+        change = change_of(KEYS[:3], version)
+        spill.add([change], cells.groups([change]))
+        spill.commit()
+        spill.close()
+    assert block_bytes(store.database().path) == SMALL

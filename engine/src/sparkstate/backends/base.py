@@ -375,7 +375,7 @@ class Spill(Protocol):
         """Write everything into the shard stores, in small batches. Snapshots must wait meanwhile."""
 
     def close(self) -> None:
-        """Remove all files. Closing twice is allowed."""
+        """Remove all files. A commit is refused afterwards. Closing twice is allowed."""
 
 
 @runtime_checkable

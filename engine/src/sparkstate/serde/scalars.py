@@ -160,7 +160,10 @@ class BytesType(ScalarType):
         super().__init__("PRIMITIVE_ARRAY<BYTE>")
 
     def normalize(self, value: Any) -> bytes:
-        if isinstance(value, (bytes, bytearray, memoryview)):
+        if isinstance(value, bytes):
+            # ``bytes()`` leaves a subclass whose ``__bytes__`` returns itself as it is.
+            return value if type(value) is bytes else b"".join((value,))
+        if isinstance(value, (bytearray, memoryview)):
             return bytes(value)
         raise self.refuse(value)
 

@@ -25,7 +25,9 @@ _KEYS: Final = 1.0
 _KEYS_BACK: Final = 0.5
 """Below, blocks are small again. Lower, so that epochs of one size do not go back and forth."""
 _FITTING: Final = 10
-"""So many commits in a row that fit in memory make blocks small again: their keys come at random."""
+"""So many commits in a row whose keys come in any order make blocks small again."""
+_MOST_COPIES: Final = 3
+"""Files have at most about so many bytes for each byte of state (RFC 0040: 2 to 3.5)."""
 
 
 def pay(given: int, live: int, row: float, before: bool) -> bool:
@@ -54,19 +56,27 @@ class LargeBlocks:
         if not given or not self._may_grow:
             return
         before = self.has(family)
-        if pay(given, family.integer("rocksdb.estimate-live-data-size"), family.row_bytes(), before):
+        wanted = pay(given, _live_bytes(family), family.row_bytes(), before)
+        if wanted is not before:
+            database.write_in_blocks(family, LARGE_BYTES if wanted else SMALL_BYTES)
+        if wanted:
             self._fitting[family] = 0
         else:
             self._fitting.pop(family, None)
-        if self.has(family) is not before:
-            database.write_in_blocks(family, SMALL_BYTES if before else LARGE_BYTES)
 
     def committed(self, database: Database, families: Iterable[Family]) -> None:
-        """An epoch that fits in memory has changed these."""
+        """An epoch has changed these whose keys came in any order."""
         for family in families:
             if family not in self._fitting:
                 continue
             self._fitting[family] += 1
             if self._fitting[family] >= _FITTING:
-                del self._fitting[family]
                 database.write_in_blocks(family, SMALL_BYTES)
+                del self._fitting[family]
+
+
+def _live_bytes(family: Family) -> int:
+    """Of the state. RocksDB's estimate passes over files of level 0 that overlap a newer one, which may have nearly all
+    of a young state."""
+    files = family.integer("rocksdb.live-sst-files-size")
+    return max(family.integer("rocksdb.estimate-live-data-size"), files // _MOST_COPIES)

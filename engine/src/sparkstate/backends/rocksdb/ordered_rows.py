@@ -176,16 +176,17 @@ class OrderedRows:
     def _writer_of(self, shard: int) -> Any:
         if self._is_closed:  # no folder is made again
             raise errors.StateError(f"the overlay's files in {self._directory} are gone: it was given up")
-        if self._writer is None or shard != self._shard:
+        writer = self._writer if shard == self._shard else None
+        if writer is None:
             self._end_file()
             files = self.files.setdefault(shard, [])
             path = self._directory / f"{shard}-{len(files)}.sst"
             self._directory.mkdir(parents=True, exist_ok=True)
-            self._writer = rocksdict.SstFileWriter(self._new_options())
-            self._writer.open(str(path))
+            writer = rocksdict.SstFileWriter(self._new_options())
+            writer.open(str(path))
             files.append(path)
-            self._shard = shard
-        return self._writer
+            self._writer, self._shard = writer, shard
+        return writer  # not the attribute, which another thread may take away
 
     def _end_file(self) -> None:
         writer, self._writer = self._writer, None

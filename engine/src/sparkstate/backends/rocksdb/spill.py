@@ -223,6 +223,9 @@ class RocksSpill:
                 spill_commit.give_files(table.spec, ordered.files, self._stores)
             if table.opened is not None:
                 spill_commit.copy_rows(table.spec, table.opened, self._stores, self._shard_of, bases)
+                if not self._expects_order and table.spec.kind not in TIMER_KINDS:
+                    for store in self._stores.values():
+                        store.came_in_any_order(table.spec)
             if isinstance(table, SpilledColumns):
                 table.copy_runs(self._stores)
 

@@ -210,6 +210,10 @@ class RocksDBShardStore:
         self._make_room()  # a commit may have nothing but files, and their form has to follow the state as well
         self._blocks.take_files(database, self.table(spec).family, paths)
 
+    def came_in_any_order(self, spec: TableSpec) -> None:
+        """A commit of ``write_rows`` is complete whose keys had no order."""
+        self._blocks.committed(self._database(), [self.table(spec).family])
+
     def give_up(self, error: Exception) -> None:
         """Such a commit ended half-way: no further one and no snapshot is taken."""
         self._given_up = error

@@ -16,8 +16,17 @@ from sparkstate.operators.state.tables import OperatorTables
 def move_to_disk(tables: OperatorTables, overlay: Overlay, spill: Spill) -> None:
     """Fold entries and timers into the overlay's spill and forget them here: keys get new numbers.
 
-    Entries that were only read are forgotten as well, and read again when they are asked for.
+    Entries that were only read are forgotten as well, and read again when they are asked for. If it fails, some of the
+    changes are in neither place. So the spill is closed, and whatever is done with the overlay later is refused.
     """
+    try:
+        _move(tables, overlay, spill)
+    except BaseException:
+        spill.close()
+        raise
+
+
+def _move(tables: OperatorTables, overlay: Overlay, spill: Spill) -> None:
     taken = {domain: timers.take() for domain, timers in overlay.timers.items()}
     specs = {domain: tables.timer_spec(domain) for domain in TimeDomain}
     if isinstance(spill, OrderedSpill):
