@@ -35,7 +35,7 @@ _EPOCH_DAY = datetime.date(1970, 1, 1).toordinal()
 _MOST_BIN_8, _MOST_BIN_16 = 0xFF, 0xFFFF
 _BIN_8 = tuple(SCHEMA_PREFIX + bytes([0xC4, length]) for length in range(_MOST_BIN_8 + 1))
 _BIN_16 = SCHEMA_PREFIX + b"\xc5"
-"""What msgpack has before so many bytes."""
+"""The bytes that msgpack puts before so many others."""
 _MICROSECOND = datetime.timedelta(microseconds=1)
 
 

@@ -76,8 +76,8 @@ class OrderedRows:
         return found
 
     def add(self, rows: list[bytes], values: list[bytes | None]) -> list[bytes]:
-        """Add rows in their order, of which :meth:`takes` takes the first. A value of None deletes. The rows to mark as
-        deleted."""
+        """Add rows in their order, of which :meth:`takes` takes the first; a value of None deletes. Returns the rows to
+        mark as deleted."""
         if not rows:
             return []
         rows, values = self._with_waiting(rows, values)

@@ -43,7 +43,7 @@ def _move(tables: OperatorTables, overlay: Overlay, spill: Spill) -> None:
 
 
 def _add_longs(tables: OperatorTables, overlay: Overlay, spill: OrderedSpill) -> None:
-    """What can go as arrays goes, and counts as unchanged then."""
+    """Changes that can go as arrays go, and count as unchanged then."""
     for handle in tables.handles:
         table = overlay.tables[handle.number]
         if isinstance(handle, ValueStateHandle) and spill.takes_longs(handle.spec):
