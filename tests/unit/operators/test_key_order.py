@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from support.faults import tried
 from support.operators import driven as ops
 from support.operators.spilling import Side
+from support.operators.trails import Trail, TrailOfBatches
 
 from sparkstate import columns, errors
 from sparkstate.backends.rocksdb.ordered_rows import OrderedRows
 from sparkstate.backends.rocksdb.spill import RocksSpill
-from sparkstate.batches.functions import KeyedBatchFunction
 from sparkstate.functions import MIN_WATERMARK, KeyedProcessFunction
 from sparkstate.operators.epoch import commit_overlays
 from sparkstate.operators.memory import budget
@@ -34,50 +34,6 @@ from sparkstate.state.descriptors import MapStateDescriptor, ValueStateDescripto
 NAMES = ("trail", "mark")
 SMALL = 40_000
 """Bytes for overlays: an epoch of the tests goes to disk many times."""
-
-
-class Trail(KeyedProcessFunction):
-    """Keeps a text that depends on the order of a key's rows, and a mark that comes and goes."""
-
-    def __init__(self, timers: bool = False) -> None:
-        self.timers = timers
-
-    def open(self, ctx):
-        self.trail = ctx.get_state(ValueStateDescriptor("trail", Types.STRING()))
-        self.mark = ctx.get_state(ValueStateDescriptor("mark", Types.STRING()))
-
-    def process_element(self, row, ctx):
-        trail = ((self.trail.value() or "") + f"{row.amount},")[-60:]
-        self.trail.update(trail)
-        self.mark.update("m" * 50) if row.amount % 3 else self.mark.clear()
-        if self.timers and row.amount % 5 == 0:
-            ctx.timer_service().register_event_time_timer(row.amount % 40)
-        yield row.user, len(trail)
-
-    def on_timer(self, timestamp, ctx):
-        trail = self.trail.value() or ""
-        if timestamp % 7 == 0:
-            self.trail.clear()
-        else:
-            self.trail.update(f"{trail[-50:]}!")
-        yield ctx.get_current_key(), -len(trail)
-
-
-class TrailOfBatches(KeyedBatchFunction):
-    """The same text, by batches."""
-
-    def open(self, ctx):
-        self.trail = ctx.get_state(ValueStateDescriptor("trail", Types.STRING()))
-
-    def process_batch(self, batch, keys, ctx):
-        before = self.trail.get(keys).to_pylist()
-        amounts = batch.column("amount").to_pylist()
-        lengths = []
-        for row, code in enumerate(keys.codes.tolist()):
-            before[code] = ((before[code] or "") + f"{amounts[row]},")[-60:]
-            lengths.append(len(before[code]))
-        self.trail.update(keys, pa.array(before, pa.string()))
-        yield pa.record_batch([batch.column("user"), pa.array(lengths, pa.int64())], names=["user", "amount"])
 
 
 USERS: dict[str, list[Any]] = {
