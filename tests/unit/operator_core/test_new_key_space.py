@@ -347,3 +347,63 @@ def test_a_spec_that_comes_while_an_attempt_is_made_is_judged(
     mended = one.look(4, {**first, "slots": 50, "maxParallelism": 400}, drivers=(OVER,), **made)
     assert mended["revision"] not in (second, one.old.name)
     assert (mended["attempt"], mended["start"]["empty"]) == (3 if refused else 2, True)
+
+
+# -- a spec that suspends the job during the stop is not judged, so no attempt starts by it ----------------------------
+
+REFUSED = {**NEWER, **FEWER}
+NOT_THERE = {"restoreFrom": {"snapshotRef": {"name": "not-there"}}}
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        pytest.param([NEWER], id="with state"),
+        pytest.param([{**NEWER, **STATELESS}], id="stateless"),
+        pytest.param([NEWER, REFUSED], id="first refused"),
+        pytest.param(
+            [NEWER, {**REFUSED, "image": "example/job:3", "state": "suspended"}], id="suspended twice"
+        ),
+    ],
+)
+@pytest.mark.parametrize(
+    ("suspended", "resumed"),
+    [
+        pytest.param(REFUSED, REFUSED, id="refused"),
+        pytest.param({**NEWER, **STATELESS}, {**NEWER, **NOT_THERE}, id="its state is missing"),
+    ],
+)
+def test_what_a_suspended_spec_asks_for_never_starts(
+    before: list[dict[str, Any]], suspended: dict[str, Any], resumed: dict[str, Any]
+) -> None:
+    """It started as the version before a spec that could not begin: without state, or with too few key groups."""
+    one = Changed()
+    for generation, spec in enumerate(before, 2):
+        one.look(generation, spec)
+    newest = len(before) + 3
+    one.look(newest - 1, {**suspended, "state": "suspended"})
+    one.look(newest, resumed)
+    assert one.is_degraded() == (resumed is REFUSED)
+    begun = one.look(newest, resumed, drivers=(OVER,))
+    assert (begun["attempt"], begun["intent"]["action"]) == (2, "start")
+    assert (begun["revision"], begun.get("start")) == (one.old.name, None)
+
+
+def test_nor_does_it_where_the_stop_is_for_a_suspension() -> None:
+    one = Changed()
+    one.look(2, {"state": "suspended"})
+    one.look(3, {**NEWER, **STATELESS, "state": "suspended"})
+    one.look(4, {**NEWER, **NOT_THERE})
+    begun = one.look(4, {**NEWER, **NOT_THERE}, drivers=(OVER,))
+    assert (begun["attempt"], begun["revision"], begun.get("start")) == (2, one.old.name, None)
+
+
+def test_where_such_a_spec_is_followed_by_another_that_suspends_a_spec_that_does_not_count_resumes_nothing() -> (
+    None
+):
+    one = Changed()
+    one.look(2, NEWER)
+    one.look(3, {**REFUSED, "state": "suspended"})
+    one.look(4, {**NEWER, **NOT_THERE, "state": "suspended"})
+    over = one.look(5, NEWER, drivers=(OVER,), unkept="exceeded quota")
+    assert (over["phase"], over["revision"], over.get("start")) == ("Suspended", one.old.name, None)

@@ -183,13 +183,24 @@ def _aim_at(draft: Draft, wanted: Revision) -> None:
     start = redirecting.start(draft, wanted)
     if isinstance(start, instructing.MissingState):
         instructing.put_off(draft, start)
-        draft.wanted = draft.aim
+        _keep_aim(draft)
         return
     if redirecting.refuse(draft, wanted, start):
-        draft.wanted = draft.aim
+        _keep_aim(draft)
         return
     draft.put("start", start.document() or None)
     draft.status["intent"] = {**draft.intent, "revision": wanted.name}
+
+
+def _keep_aim(draft: Draft) -> None:
+    """The newest spec does not start, so the one before it does. One that suspended the job was never judged, and gives
+    no state up: a job that goes on after it goes on as it would had the stop been over, by the version that ran. While
+    the job is to rest, that spec stays in the status, because one that does not count resumes nothing."""
+    aim, asks_to_run = draft.aim, draft.seen.job.spec.get("state") != "suspended"
+    if aim is not None and aim.get("state") == "suspended" and asks_to_run and draft.revision is not None:
+        redirecting.go_back(draft)
+        draft.status["intent"] = {**draft.intent, "revision": draft.status["revision"]}
+    draft.wanted = draft.aim
 
 
 def _step(draft: Draft) -> None:
