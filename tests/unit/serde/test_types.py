@@ -166,6 +166,10 @@ def test_bytes_are_encoded_as_msgpack_has_them(length):
     declared, value = Types.PRIMITIVE_ARRAY(Types.BYTE()), bytes(length)
     assert declared.encode(value) == b"\0" + msgspec.msgpack.encode(value)
     assert declared.decode(declared.encode(value)) == value
+    for values in ([value, value], [value, None], [value, value + b"x"], [None, None], []):
+        assert declared.encode_all(values) == [
+            None if each is None else declared.encode(each) for each in values
+        ]
 
 
 @pytest.mark.parametrize(("declared", "value"), GOOD)

@@ -26,11 +26,11 @@ class LongValues:
     """Stored forms; None: deleted."""
 
     def row_order(self) -> Any:
-        """Places in the order of their stored rows."""
+        """Places in the order of their stored rows; None: they are in that order."""
         keys, groups = self.keys, self.key_groups
         is_same = groups[1:] == groups[:-1]
         if (np.where(is_same, keys[1:] > keys[:-1], groups[1:] > groups[:-1])).all():
-            return np.arange(len(keys))
+            return None
         return value_columns.row_order(keys, groups)
 
 

@@ -174,6 +174,15 @@ class BytesType(ScalarType):
         head = _BIN_8[length] if length <= _MOST_BIN_8 else _BIN_16 + length.to_bytes(2)
         return head + stored  # type: ignore[no-any-return]
 
+    def encode_all(self, stored: Sequence[Any]) -> list[bytes | None]:
+        # Mostly all of them are of one length, and so begin in the same way.
+        lengths = {-1 if each is None else len(each) for each in stored}
+        length = lengths.pop() if len(lengths) == 1 else -1
+        if length < 0:
+            return super().encode_all(stored)
+        head = self.encode(bytes(length))[: -length or None]
+        return [head + each for each in stored]
+
 
 class BigIntegerType(ScalarType):
     """BIG_INT: whole numbers of up to 4,000 decimal digits, in which they are written. Python itself neither writes nor

@@ -116,6 +116,11 @@ class TypeInformation(ABC):
             return b""
         return SCHEMA_PREFIX + pack_bytes(self.pack(stored)) if self.is_immutable else stored
 
+    def encode_all(self, stored: Sequence[Any]) -> list[bytes | None]:
+        """The same for many; None for None."""
+        encode = self.encode
+        return [None if each is None else encode(each) for each in stored]
+
     def decode(self, data: bytes) -> Any:
         """Bytes → stored. Raises ``CorruptData`` if the bytes are not of this type, ``UnknownFormat`` if a later
         version wrote them."""

@@ -28,6 +28,7 @@ import numpy as np
 from sparkstate import errors
 from sparkstate.backends import timer_columns, value_columns
 from sparkstate.backends.base import Cell, NamespacedCell, TableSpec, Timer
+from sparkstate.backends.long_index import Longs
 from sparkstate.backends.timer_columns import TimerColumns
 from sparkstate.backends.value_columns import KeyGroups
 from sparkstate.serde import composite, scalars
@@ -202,6 +203,15 @@ def check_lengths(
                     f"state {spec.name!r} of operator {spec.uid!r}, key {_shown(cell)}: an encoded {what} "
                     f"has {length} bytes; RocksDB holds {limit} at most. Split it, e.g. into a MapState"
                 )
+
+
+def check_values(spec: TableSpec, keys: Longs, values: Sequence[bytes | None], limit: int) -> None:
+    """The same for values by whole-number keys, whose rows are short. None has no value."""
+    if not all(values):  # no value is encoded as nothing
+        kept = [place for place, value in enumerate(values) if value is not None]
+        keys, values = keys[kept], [values[place] for place in kept]
+    if max(map(len, values), default=0) > limit:  # type: ignore[arg-type]
+        check_lengths(spec, keys.tolist(), [b""] * len(keys), values, limit)  # type: ignore[arg-type]
 
 
 def _shown(cell: Any) -> str:

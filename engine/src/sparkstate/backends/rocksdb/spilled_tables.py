@@ -50,7 +50,7 @@ class SpilledTable:
         self._row = self.codec.row
         assert spec.value_type is not None
         self._decode = spec.value_type.decode
-        self._encode = spec.value_type.encode
+        self._encode_all = spec.value_type.encode_all
         self._row_limit = row_limit
 
     @functools.cached_property
@@ -233,14 +233,14 @@ class SpilledValues(SpilledTable):
 
     def long_writes(self, ordered: OrderedRows, changes: LongValues) -> Iterator[FamilyWrites]:
         """The same for changes by whole-number keys."""
-        order, values, encode = changes.row_order(), changes.values, self._encode
-        for start in range(0, len(order), _CELLS_AT_ONCE):
-            places = order[start : start + _CELLS_AT_ONCE]
+        order, values = changes.row_order(), changes.values
+        for start in range(0, len(values), _CELLS_AT_ONCE):
+            places: Any = slice(start, start + _CELLS_AT_ONCE)
+            if order is not None:
+                places = order[places]
             rows = layout.long_rows(changes.key_groups[places], changes.keys[places])
-            stored = [values[place] for place in places.tolist()]
-            encoded = [None if value is None else encode(value) for value in stored]
-            lengths = [b"" if value is None else value for value in encoded]
-            layout.check_lengths(self.spec, changes.keys[places].tolist(), rows, lengths, self._row_limit)
+            encoded = self._encode_all(values[places] if order is None else _picked(values, places.tolist()))
+            layout.check_values(self.spec, changes.keys[places], encoded, self._row_limit)
             yield from self._put_in_order(ordered, rows, encoded)
 
     def _put_in_order(
