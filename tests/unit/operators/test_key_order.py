@@ -211,6 +211,22 @@ def test_an_overlay_whose_way_to_disk_failed_half_way_is_never_committed(sides, 
     assert state(side, USERS["numbers"]) == before
 
 
+def test_a_large_group_of_an_overlay_that_was_dropped_is_read_no_further(sides):
+    side = sides("numbers", Trail())
+    overlay = side.operator.begin(1, MIN_WATERMARK, 0)
+    read = []
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for number in range(100):
+            overlay.dropped = number == 30
+            read.append(number)
+            yield ops.make_batch(*[(USERS["numbers"][0], amount, None) for amount in range(500)])
+
+    assert list(side.budget.by_key(overlay, batches(), ("user",))) != []
+    assert len(read) == 31
+    overlay.close()
+
+
 def _refuse(*_: Any) -> None:
     raise errors.StorageError("the disk is full for a moment")
 

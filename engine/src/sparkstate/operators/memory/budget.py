@@ -78,9 +78,11 @@ class EpochBudget:
     def by_key(
         self, overlay: Overlay, batches: Iterable[pa.RecordBatch], key_columns: Sequence[str]
     ) -> Iterator[pa.RecordBatch]:
-        """Rows of the overlay that come in the order of key groups, in the order of their keys."""
+        """Rows of the overlay that come in the order of key groups, in the order of their keys. Once the overlay was
+        dropped no more of them are read: a large group is read as a whole before its first row comes."""
+        wanted = itertools.takewhile(lambda _: not overlay.dropped, batches)
         return key_order.by_key(
-            batches, key_columns, self.part_bytes, lambda: self.files_of(overlay).new_rows()
+            wanted, key_columns, self.part_bytes, lambda: self.files_of(overlay).new_rows()
         )
 
     def parts(self, uid: str, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
