@@ -111,6 +111,11 @@ class Draft(Pending):
         return replace(self.seen.job, status=self.status)
 
     @property
+    def is_asked_to_rest(self) -> bool:
+        """Whether the newest spec suspends the job, whether or not it counts."""
+        return bool(self.seen.job.spec.get("state") == "suspended")
+
+    @property
     def attempt(self) -> int:
         """The newest attempt's number; 0 before the first."""
         return int(self.status.get("attempt") or 0)

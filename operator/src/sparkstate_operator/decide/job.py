@@ -196,8 +196,8 @@ def _keep_aim(draft: Draft) -> None:
     """The newest spec does not start, so the one before it does. One that suspended the job was never judged, and gives
     no state up: a job that goes on after it goes on as it would had the stop been over, by the version that ran. While
     the job is to rest, that spec stays in the status, because one that does not count resumes nothing."""
-    aim, asks_to_run = draft.aim, draft.seen.job.spec.get("state") != "suspended"
-    if aim is not None and aim.get("state") == "suspended" and asks_to_run and draft.revision is not None:
+    aim, is_to_run = draft.aim, draft.revision is not None and not draft.is_asked_to_rest
+    if aim is not None and aim.get("state") == "suspended" and is_to_run:
         redirecting.go_back(draft)
         draft.status["intent"] = {**draft.intent, "revision": draft.status["revision"]}
     draft.wanted = draft.aim

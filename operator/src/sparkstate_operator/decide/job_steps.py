@@ -94,7 +94,7 @@ STEPS = (
 def _suspended(draft: Draft) -> bool:
     """Whether the job is to rest. A spec that does not count resumes nothing: the old version would start, which was
     perhaps suspended for the damage that it did. One that cannot run stops nothing either."""
-    asked = bool(draft.seen.job.spec.get("state") == "suspended")
+    asked = draft.is_asked_to_rest
     if draft.accepted:
         return asked
     return _rests(draft) or (asked and not (draft.invalid and _is_under_way(draft)))

@@ -31,8 +31,11 @@ def refuse(draft: Draft, wanted: Revision, start: actions.Start) -> bool:
     """Refuse ``wanted`` if it cannot begin as ``start`` says, and say whether it was refused. Without state, it would
     have fewer key groups than shards. The version before it is then started instead. A spec that suspends the job is
     not judged, for its state stays."""
-    suspends = draft.seen.job.spec.get("state") == "suspended"
-    found = [] if suspends or not _begins_empty(draft, start) else settings.beyond_default(wanted.resolved)
+    found = (
+        []
+        if draft.is_asked_to_rest or not _begins_empty(draft, start)
+        else settings.beyond_default(wanted.resolved)
+    )
     if found:
         why = "; ".join(map(str, found))
         refusing.of_key_groups(draft, wanted, why, goes_on="the version before it is started")

@@ -28,7 +28,6 @@ import numpy as np
 from sparkstate import errors
 from sparkstate.backends import timer_columns, value_columns
 from sparkstate.backends.base import Cell, NamespacedCell, TableSpec, Timer
-from sparkstate.backends.long_index import Longs
 from sparkstate.backends.timer_columns import TimerColumns
 from sparkstate.backends.value_columns import KeyGroups
 from sparkstate.serde import composite, scalars
@@ -151,6 +150,19 @@ def row_order(rows: list[bytes]) -> list[int] | None:
     return sorted(range(len(rows)), key=rows.__getitem__)
 
 
+def picked(items: Sequence[Any], places: Sequence[int]) -> list[Any]:
+    """Those at these places."""
+    return [items[place] for place in places]
+
+
+def placed(items: Iterable[Any], places: Sequence[int], count: int) -> list[Any]:
+    """The inverse: a list of ``count`` with these at their places, and None elsewhere."""
+    found: list[Any] = [None] * count
+    for place, item in zip(places, items, strict=True):
+        found[place] = item
+    return found
+
+
 def long_rows(key_groups: KeyGroups, keys: Any) -> list[bytes]:
     """Row keys of whole-number keys in the default namespace, or of pairs of such keys and namespaces."""
     has_spaces = keys.dtype.names is not None
@@ -191,27 +203,19 @@ def _cut(rows: Any) -> list[bytes]:
 
 
 def check_lengths(
-    spec: TableSpec, cells: Iterable[Cell], keys: Sequence[bytes], values: Sequence[bytes], limit: int
+    spec: TableSpec, cells: Iterable[Cell], keys: Sequence[bytes], values: Sequence[bytes | None], limit: int
 ) -> None:
-    """Raise :class:`errors.StateError` before anything is written if a row is too long for RocksDB."""
-    if max(map(len, keys), default=0) <= limit and max(map(len, values), default=0) <= limit:
+    """Raise :class:`errors.StateError` before anything is written if a row is too long for RocksDB. A value of None
+    deletes its row."""
+    if max(map(len, keys), default=0) <= limit and max(map(len, filter(None, values)), default=0) <= limit:
         return
     for cell, key, value in zip(cells, keys, values, strict=True):
-        for what, length in (("key", len(key)), ("value", len(value))):
+        for what, length in (("key", len(key)), ("value", len(value or b""))):
             if length > limit:
                 raise errors.StateError(
                     f"state {spec.name!r} of operator {spec.uid!r}, key {_shown(cell)}: an encoded {what} "
                     f"has {length} bytes; RocksDB holds {limit} at most. Split it, e.g. into a MapState"
                 )
-
-
-def check_values(spec: TableSpec, keys: Longs, values: Sequence[bytes | None], limit: int) -> None:
-    """The same for values by whole-number keys, whose rows are short. None has no value."""
-    if not all(values):  # no value is encoded as nothing
-        kept = [place for place, value in enumerate(values) if value is not None]
-        keys, values = keys[kept], [values[place] for place in kept]
-    if max(map(len, values), default=0) > limit:  # type: ignore[arg-type]
-        check_lengths(spec, keys.tolist(), [b""] * len(keys), values, limit)  # type: ignore[arg-type]
 
 
 def _shown(cell: Any) -> str:

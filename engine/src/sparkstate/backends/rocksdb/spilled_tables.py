@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import functools
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from sparkstate.backends import base, value_columns
@@ -149,11 +149,8 @@ class SpilledValues(SpilledTable):
         order = layout.row_order(rows)
         if order is None:
             return self._get_ordered(rows, kgs, cells)
-        values: list[Any] = [None] * len(rows)
-        found = self._get_ordered(*(_picked(each, order) for each in (rows, kgs, cells)))
-        for place, value in zip(order, found, strict=True):
-            values[place] = value
-        return values
+        found = self._get_ordered(*(layout.picked(each, order) for each in (rows, kgs, cells)))
+        return layout.placed(found, order, len(rows))
 
     def _get_ordered(self, rows: list[bytes], kgs: Sequence[int], cells: Sequence[Cell]) -> list[Any]:
         """The values of rows in order, with the key group and the cell of each."""
@@ -161,10 +158,8 @@ class SpilledValues(SpilledTable):
         if not spilled:
             return self._get_committed(rows, kgs, cells)
         rest = [place for place in range(len(rows)) if place not in spilled]
-        found = self._get_committed(*(_picked(each, rest) for each in (rows, kgs, cells)))
-        values: list[Any] = [None] * len(rows)
-        for place, value in zip(rest, found, strict=True):
-            values[place] = value
+        found = self._get_committed(*(layout.picked(each, rest) for each in (rows, kgs, cells)))
+        values = layout.placed(found, rest, len(rows))
         for place, data in spilled.items():
             values[place] = None if data[:1] == GONE else self._decode(data[1:])
         return values
@@ -216,7 +211,7 @@ class SpilledValues(SpilledTable):
             self._files = self._read_back()
         found = _present(self.family, rows)
         missing = [place for place in range(len(rows)) if place not in found]
-        for number, data in _present(self._files, _picked(rows, missing)).items():
+        for number, data in _present(self._files, layout.picked(rows, missing)).items():
             found[missing[number]] = STANDS + data
         return found
 
@@ -224,12 +219,14 @@ class SpilledValues(SpilledTable):
         self, ordered: OrderedRows, changes: TableChanges, kgs: Mapping[Any, int]
     ) -> Iterator[FamilyWrites]:
         """The same as ``writes`` for all changes, which are put in order."""
-        for part in _parts(self._in_order(changes, kgs)):
-            writes = self._encoder.writes(part, kgs)
-            found: dict[bytes, bytes | None] = dict(zip(writes.keys, writes.values, strict=True))
-            found.update(dict.fromkeys(writes.deletes))
-            rows = sorted(found)
-            yield from self._put_in_order(ordered, rows, [found[row] for row in rows])
+        cells, values = list(changes.values), list(changes.values.values())
+        rows = self.codec.rows([kgs[base.key_of(cell)] for cell in cells], cells)
+        if (order := layout.row_order(rows)) is not None:
+            rows, cells, values = (layout.picked(each, order) for each in (rows, cells, values))
+        for start in range(0, len(rows), _CELLS_AT_ONCE):
+            part = slice(start, start + _CELLS_AT_ONCE)
+            stored = [None if value is DELETED else value for value in values[part]]
+            yield from self._put_in_order(ordered, cells[part], rows[part], stored)
 
     def long_writes(self, ordered: OrderedRows, changes: LongValues) -> Iterator[FamilyWrites]:
         """The same for changes by whole-number keys."""
@@ -238,14 +235,17 @@ class SpilledValues(SpilledTable):
             places: Any = slice(start, start + _CELLS_AT_ONCE)
             if order is not None:
                 places = order[places]
-            rows = layout.long_rows(changes.key_groups[places], changes.keys[places])
-            encoded = self._encode_all(values[places] if order is None else _picked(values, places.tolist()))
-            layout.check_values(self.spec, changes.keys[places], encoded, self._row_limit)
-            yield from self._put_in_order(ordered, rows, encoded)
+            keys = changes.keys[places]
+            rows = layout.long_rows(changes.key_groups[places], keys)
+            stored = values[places] if order is None else layout.picked(values, places.tolist())
+            yield from self._put_in_order(ordered, map(int, keys), rows, stored)
 
     def _put_in_order(
-        self, ordered: OrderedRows, rows: list[bytes], values: list[bytes | None]
+        self, ordered: OrderedRows, cells: Iterable[Cell], rows: list[bytes], stored: Sequence[Any]
     ) -> Iterator[FamilyWrites]:
+        """Rows in their order with their stored values; None: deleted."""
+        values = self._encode_all(stored)
+        layout.check_lengths(self.spec, cells, rows, values, self._row_limit)
         if ordered.takes(rows[0]):
             yield from self._deletions(ordered.add(rows, values))
             return
@@ -253,14 +253,6 @@ class SpilledValues(SpilledTable):
             yield from self.seal(ordered)
         marked = [GONE if value is None else STANDS + value for value in values]
         yield FamilyWrites(self.family, [], rows, marked)
-
-    def _in_order(self, changes: TableChanges, kgs: Mapping[Any, int]) -> TableChanges:
-        cells = list(changes.values)
-        rows = self.codec.rows([kgs[base.key_of(cell)] for cell in cells], cells)
-        order = sorted(range(len(rows)), key=rows.__getitem__)
-        changed = TableChanges(changes.spec)
-        changed.values = {cells[place]: changes.values[cells[place]] for place in order}
-        return changed
 
     def seal(self, ordered: OrderedRows) -> list[FamilyWrites]:
         """Rows do not come in order any more. The rows that did need these deletions."""
@@ -365,10 +357,6 @@ def writes(table: Any, changes: TableChanges, kgs: Mapping[Any, int]) -> Iterato
 def _present(family: Family, rows: list[bytes]) -> dict[int, bytes]:
     """The values of rows that a family has, by their places."""
     return {place: data for place, data in enumerate(family.get_many(rows)) if data is not None}
-
-
-def _picked(items: Sequence[Any], places: list[int]) -> list[Any]:
-    return [items[place] for place in places]
 
 
 def _parts(changes: TableChanges) -> Iterator[TableChanges]:

@@ -100,10 +100,7 @@ class RocksValueTable(RocksTable):
         order = layout.row_order(rows)
         if order is None:
             return self.get_rows(rows)
-        values: list[Any] = [None] * len(rows)
-        for place, value in zip(order, self.get_rows([rows[place] for place in order]), strict=True):
-            values[place] = value
-        return values
+        return layout.placed(self.get_rows(layout.picked(rows, order)), order, len(rows))
 
     def get_rows(self, rows: list[bytes]) -> list[Any]:
         """The values of rows that are in order, as RocksDB has them."""

@@ -22,6 +22,7 @@ from sparkstate.backends.base import (
     Timer,
     key_of,
 )
+from sparkstate.backends.long_index import Longs
 from sparkstate.backends.ordered_spill import LongValues
 from sparkstate.backends.value_columns import ValueColumns
 from sparkstate.functions import TimeDomain
@@ -98,13 +99,16 @@ def long_values(spec: TableSpec, table: TableOverlay, known: KnownKeys) -> LongV
     in a namespace."""
     if table.columns is not None or table.rooms:
         return None
+    found = _changed_longs(table, known)
+    return None if found is None else LongValues(spec, found[1], known.group_array()[found[0]], found[2])
+
+
+def _changed_longs(table: TableOverlay, known: KnownKeys) -> tuple[Numbers, Longs, list[Any]] | None:
+    """Numbers, keys and values of changed entries in the default namespace; None: a key has no place in an array."""
     is_changed = list(map(operator.is_not, table.entries, table.read))
     numbers = np.flatnonzero(is_changed)
     keys = known.long_array(numbers)
-    if keys is None:
-        return None
-    values = list(itertools.compress(table.entries, is_changed))
-    return LongValues(spec, keys, known.group_array()[numbers], values)
+    return None if keys is None else (numbers, keys, list(itertools.compress(table.entries, is_changed)))
 
 
 class _ShardedChanges:
@@ -218,11 +222,10 @@ def _collect_pairs(sharded: _ShardedChanges, table: TableOverlay) -> Iterator[tu
 
 def _collect_list(sharded: _ShardedChanges, table: TableOverlay) -> bool:
     """Whether the changes in the default namespace have a place in columns, and went there."""
-    numbers = np.array(table.changed_numbers(), np.int64)
-    keys = sharded.known.long_array(numbers)
-    if keys is None:
+    found = _changed_longs(table, sharded.known)
+    if found is None:
         return False
-    stored = [table.entries[number] for number in numbers.tolist()]
+    numbers, keys, stored = found
     values = value_columns.to_columns(stored, value_columns.dtype_of(sharded.spec.value_type))
     columns = ValueColumns(keys, sharded.known.group_array()[numbers], *values)
     sharded.put_columns(numbers, columns.select)
